@@ -24,6 +24,10 @@ pub(crate) struct Flag {
 }
 
 impl Flag {
+    /// A flag that may be given once, to every command.
+    pub(super) const DEFAULT: Self =
+        Self { name: "", short: None, value: "", help: "", repeatable: false, of: EVERY, take: |_, _| Ok(()) };
+
     /// `KOOPER_LOG_LEVEL` for `--log-level`.
     pub(crate) fn variable(&self) -> String {
         format!("KOOPER_{}", self.name.replace('-', "_").to_uppercase())
@@ -60,35 +64,31 @@ impl Flag {
 pub(super) static COMMON: [Flag; 29] = [
     Flag {
         name: "kubeconfig",
-        short: None,
         value: "FILE",
         help: "Kubeconfig to connect with [default: KUBECONFIG, the pod's account, ~/.kube/config]",
-        repeatable: false,
         of: CLUSTER,
         take: |settings, text| {
             settings.kubeconfig = Some(not_empty(text, "write the path of a file")?.into());
             Ok(())
         },
+        ..Flag::DEFAULT
     },
     Flag {
         name: "context",
-        short: None,
         value: "NAME",
         help: "Context of the kubeconfig [default: its current context]",
-        repeatable: false,
         of: CLUSTER,
         take: |settings, text| {
             settings.context = Some(not_empty(text, "write the name of a context")?.to_owned());
             Ok(())
         },
+        ..Flag::DEFAULT
     },
     Flag {
         name: "namespace",
-        short: None,
         value: "NAME",
         help: "Namespace to watch; repeat the flag, or write a,b [default: set in the code]",
         repeatable: true,
-        of: EVERY,
         take: |settings, text| {
             for namespace in text.split(',').map(str::trim) {
                 name::label(namespace).map_err(|error| error.to_string())?;
@@ -98,26 +98,22 @@ pub(super) static COMMON: [Flag; 29] = [
             }
             Ok(())
         },
+        ..Flag::DEFAULT
     },
     Flag {
         name: "workers",
-        short: None,
         value: "N",
         help: "Parallel handlers of each controller [default: set in the code]",
-        repeatable: false,
-        of: EVERY,
         take: |settings, text| {
             settings.workers = Some(from_one(text)?.into());
             Ok(())
         },
+        ..Flag::DEFAULT
     },
     Flag {
         name: "resync",
-        short: None,
         value: "DURATION|off",
         help: "Interval at which every object is reconciled again, or off [default: set in the code]",
-        repeatable: false,
-        of: EVERY,
         take: |settings, text| {
             let every = match text {
                 "off" => None,
@@ -126,14 +122,12 @@ pub(super) static COMMON: [Flag; 29] = [
             settings.resync = Some(Resync(every));
             Ok(())
         },
+        ..Flag::DEFAULT
     },
     Flag {
         name: "wire",
-        short: None,
         value: "auto|json",
         help: "Encoding of watched objects: protobuf where available, or only JSON [default: auto]",
-        repeatable: false,
-        of: EVERY,
         take: |settings, text| {
             settings.json_only = match text {
                 "auto" => false,
@@ -142,38 +136,32 @@ pub(super) static COMMON: [Flag; 29] = [
             };
             Ok(())
         },
+        ..Flag::DEFAULT
     },
     Flag {
         name: "listen",
-        short: None,
         value: "ADDR|off",
         help: "Address of /metrics, /healthz and /readyz, or off [default: [::]:8080, IPv4 included]",
-        repeatable: false,
-        of: EVERY,
         take: |settings, text| {
             settings.listen = if text == "off" { Listen::Off } else { Listen::At(address(text)?) };
             Ok(())
         },
+        ..Flag::DEFAULT
     },
     Flag {
         name: "listen-probes",
-        short: None,
         value: "ADDR|off",
         help: "Address of /healthz and /readyz [default: that of --listen; [::]:8081 if secured]",
-        repeatable: false,
-        of: EVERY,
         take: |settings, text| {
             settings.listen_probes = Some(if text == "off" { Listen::Off } else { Listen::At(address(text)?) });
             Ok(())
         },
+        ..Flag::DEFAULT
     },
     Flag {
         name: "metrics-auth",
-        short: None,
         value: "none|token",
         help: "Who may read /metrics: all, or permitted users [default: none, but token in manifests]",
-        repeatable: false,
-        of: EVERY,
         take: |settings, text| {
             settings.metrics_auth = match text {
                 "none" => Some(false),
@@ -182,62 +170,52 @@ pub(super) static COMMON: [Flag; 29] = [
             };
             Ok(())
         },
+        ..Flag::DEFAULT
     },
     Flag {
         name: "metrics-audience",
-        short: None,
         value: "AUDIENCE",
         help: "Audience that client tokens must be issued for [default: the API server]",
-        repeatable: false,
-        of: EVERY,
         take: |settings, text| {
             settings.metrics_audience = Some(word(text, "write a word or a URL, such as `metrics`")?.to_owned());
             Ok(())
         },
+        ..Flag::DEFAULT
     },
     Flag {
         name: "metrics-cert-file",
-        short: None,
         value: "FILE",
         help: "Certificate for /metrics over HTTPS, in PEM, with its chain; reloaded when it changes",
-        repeatable: false,
-        of: EVERY,
         take: |settings, text| {
             settings.metrics_certificate = Some(not_empty(text, "write the path of a file")?.into());
             Ok(())
         },
+        ..Flag::DEFAULT
     },
     Flag {
         name: "metrics-key-file",
-        short: None,
         value: "FILE",
         help: "Private key of the certificate for /metrics, in PEM",
-        repeatable: false,
-        of: EVERY,
         take: |settings, text| {
             settings.metrics_key = Some(not_empty(text, "write the path of a file")?.into());
             Ok(())
         },
+        ..Flag::DEFAULT
     },
     Flag {
         name: "status-page",
-        short: None,
         value: "on|off",
         help: "Whether to serve a status page at /status [default: on in dev, otherwise off]",
-        repeatable: false,
-        of: EVERY,
         take: |settings, text| {
             settings.status_page = Some(on_or_off(text)?);
             Ok(())
         },
+        ..Flag::DEFAULT
     },
     Flag {
         name: "log-format",
-        short: None,
         value: "text|json",
         help: "Format of the log on stderr [default: text]",
-        repeatable: false,
-        of: EVERY,
         take: |settings, text| {
             settings.log_format = match text {
                 "text" => LogFormat::Text,
@@ -246,75 +224,64 @@ pub(super) static COMMON: [Flag; 29] = [
             };
             Ok(())
         },
+        ..Flag::DEFAULT
     },
     Flag {
         name: "log-level",
-        short: None,
         value: "LEVEL",
         help: "Log level: off, error, warn, info, debug or trace, or info,kube=debug [default: info]",
-        repeatable: false,
-        of: EVERY,
         take: |settings, text| {
             settings.log_level = logging::levels(text)?;
             Ok(())
         },
+        ..Flag::DEFAULT
     },
     Flag {
         name: "drain-timeout",
-        short: None,
         value: "DURATION",
         help: "How long running handlers may take to finish when the program stops [default: 20s]",
-        repeatable: false,
-        of: EVERY,
         take: |settings, text| {
             settings.drain_timeout = duration::parse(text).map_err(|error| error.to_string())?;
             Ok(())
         },
+        ..Flag::DEFAULT
     },
     Flag {
         name: "lease-namespace",
-        short: None,
         value: "NAME",
         help: "Namespace of the leases [default: that of the pod, or of the kubeconfig's context]",
-        repeatable: false,
-        of: EVERY,
         take: |settings, text| {
             name::label(text).map_err(|error| error.to_string())?;
             settings.lease_namespace = Some(text.to_owned());
             Ok(())
         },
+        ..Flag::DEFAULT
     },
     Flag {
         name: "instance",
-        short: None,
         value: "NAME",
         help: "Name of this installation, to run several in one namespace [default: none]",
-        repeatable: false,
-        of: EVERY,
         take: |settings, text| {
             name::label(text).map_err(|error| error.to_string())?;
             settings.instance = Some(text.to_owned());
             Ok(())
         },
+        ..Flag::DEFAULT
     },
     Flag {
         name: "leader-election",
-        short: None,
         value: "on|off",
         help: "Whether handlers run in one replica only [default: set in the code]",
-        repeatable: false,
-        of: EVERY,
         take: |settings, text| {
             settings.leader_election = Some(on_or_off(text)?);
             Ok(())
         },
+        ..Flag::DEFAULT
     },
     Flag {
         name: "webhook-url",
-        short: None,
         value: "URL",
         help: "URL at which the cluster reaches the webhooks on this machine: https://HOST:PORT",
-        repeatable: false,
         of: &[Task::Run],
         take: |settings, text| {
             let text = text.trim_end_matches('/');
@@ -325,26 +292,24 @@ pub(super) static COMMON: [Flag; 29] = [
             settings.webhook_url = Some(text.to_owned());
             Ok(())
         },
+        ..Flag::DEFAULT
     },
     Flag {
         name: "webhook-port",
-        short: None,
         value: "N",
         help: "Port of the webhooks [default: 10250, or that of --webhook-url]",
-        repeatable: false,
         of: &[Task::Run, Task::Manifests],
         take: |settings, text| {
             settings.webhook_port = Some(from_one(text)?);
             Ok(())
         },
+        ..Flag::DEFAULT
     },
     Flag {
         name: "allow-crd-change",
-        short: None,
         value: "NAME@HASH",
         help: "Incompatible CRD change to allow, as printed by the error; can be repeated",
         repeatable: true,
-        of: EVERY,
         take: |settings, text| {
             for change in text.split(',').map(str::trim) {
                 match change.split_once('@') {
@@ -358,34 +323,31 @@ pub(super) static COMMON: [Flag; 29] = [
             }
             Ok(())
         },
+        ..Flag::DEFAULT
     },
     Flag {
         name: "dry-run",
-        short: None,
         value: "",
         help: "Changes nothing: `run` handles each object once, `uninstall` prints its steps",
-        repeatable: false,
         of: &[Task::Run, Task::Uninstall],
         take: |settings, text| switch(text, &mut settings.dry_run),
+        ..Flag::DEFAULT
     },
     Flag {
         name: "as",
-        short: None,
         value: "ACCOUNT",
         help: "Service account whose permissions are checked: NAMESPACE/NAME or system:serviceaccount:NAMESPACE:NAME",
-        repeatable: false,
         of: &[Task::Check],
         take: |settings, text| {
             settings.impersonated = Some(account(text)?);
             Ok(())
         },
+        ..Flag::DEFAULT
     },
     Flag {
         name: "color",
-        short: None,
         value: "auto|always|never",
         help: "Whether to color differences [default: auto, only on a terminal]",
-        repeatable: false,
         of: &[Task::Diff],
         take: |settings, text| {
             settings.color = match text {
@@ -396,6 +358,7 @@ pub(super) static COMMON: [Flag; 29] = [
             };
             Ok(())
         },
+        ..Flag::DEFAULT
     },
     Flag {
         name: "filename",
@@ -412,37 +375,34 @@ pub(super) static COMMON: [Flag; 29] = [
     },
     Flag {
         name: "port",
-        short: None,
         value: "N",
         help: "Port of the API server [default: the last one used, or the first free port from 6443]",
-        repeatable: false,
         of: &[Task::Dev],
         take: |settings, text| {
             let port = text.parse().map_err(|_| format!("write a port from 1 to {}, or 0 for any", u16::MAX))?;
             settings.port = Some(port);
             Ok(())
         },
+        ..Flag::DEFAULT
     },
     Flag {
         name: "workloads",
-        short: None,
         value: "on|off",
         help: "Whether to simulate pods, and the controllers of Deployments, Jobs and other workloads [default: on]",
-        repeatable: false,
         of: &[Task::Dev],
         take: |settings, text| {
             settings.workloads = on_or_off(text)?;
             Ok(())
         },
+        ..Flag::DEFAULT
     },
     Flag {
         name: "clean",
-        short: None,
         value: "",
         help: "Only removes the files that `dev` keeps between runs: kubeconfig and credentials",
-        repeatable: false,
         of: &[Task::Dev],
         take: |settings, text| switch(text, &mut settings.clean),
+        ..Flag::DEFAULT
     },
 ];
 

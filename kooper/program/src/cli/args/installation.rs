@@ -86,48 +86,43 @@ impl Default for UninstallSettings {
 pub(super) static FLAGS: [Flag; 15] = [
     Flag {
         name: "install-namespace",
-        short: None,
         value: "NAME",
         help: "Namespace that the program is installed in [default: default]",
-        repeatable: false,
         of: &[Task::Rbac, Task::Manifests, Task::Uninstall, Task::Alerts],
         take: |settings, text| {
             name::label(text).map_err(|error| error.to_string())?;
             text.clone_into(&mut settings.install_namespace);
             Ok(())
         },
+        ..Flag::DEFAULT
     },
     Flag {
         name: "image",
-        short: None,
         value: "IMAGE",
         help: "Container image of the program, with its tag or digest; required",
-        repeatable: false,
         of: &[Task::Manifests],
         take: |settings, text| {
             settings.manifests.image = Some(word(text, "write an image such as `example.com/shop:1.2.0`")?.to_owned());
             Ok(())
         },
+        ..Flag::DEFAULT
     },
     Flag {
         name: "replicas",
-        short: None,
         value: "N",
         help: "Replicas of the Deployment [default: 2 if every controller and task allows that, otherwise 1]",
-        repeatable: false,
         of: &[Task::Manifests],
         take: |settings, text| {
             let replicas = text.parse::<u16>().map_err(|_| format!("write a whole number from 0 to {}", u16::MAX))?;
             settings.manifests.replicas = Some(replicas.into());
             Ok(())
         },
+        ..Flag::DEFAULT
     },
     Flag {
         name: "replicas",
-        short: None,
         value: "N",
         help: "Processes that run the controllers, to watch shards or leader election [default: only this one]",
-        repeatable: false,
         of: &[Task::Dev],
         take: |settings, text| match text.parse() {
             Ok(processes @ 1..=16) => {
@@ -136,10 +131,10 @@ pub(super) static FLAGS: [Flag; 15] = [
             }
             _ => Err("write a whole number from 1 to 16".to_owned()),
         },
+        ..Flag::DEFAULT
     },
     Flag {
         name: "with",
-        short: None,
         value: "LIST",
         help: "Additions: network-policy, service-monitor, alerts, host-network; repeat the flag, or write \
                a,b [default: none]",
@@ -159,49 +154,45 @@ pub(super) static FLAGS: [Flag; 15] = [
             }
             Ok(())
         },
+        ..Flag::DEFAULT
     },
     Flag {
         name: "metrics-secret",
-        short: None,
         value: "NAME",
         help: "Secret with tls.crt, tls.key and ca.crt, for /metrics over HTTPS [default: none]",
-        repeatable: false,
         of: &[Task::Manifests],
         take: |settings, text| {
             name::subdomain(text).map_err(|error| error.to_string())?;
             settings.manifests.metrics_secret = Some(text.to_owned());
             Ok(())
         },
+        ..Flag::DEFAULT
     },
     Flag {
         name: "settings-secret",
-        short: None,
         value: "NAME",
         help: "Secret with the program's secret settings, a key for each flag [default: the Deployment's name and \
                -settings]",
-        repeatable: false,
         of: &[Task::Manifests],
         take: |settings, text| {
             name::subdomain(text).map_err(|error| error.to_string())?;
             settings.manifests.settings_secret = Some(text.to_owned());
             Ok(())
         },
+        ..Flag::DEFAULT
     },
     Flag {
         name: "aggregate-roles",
-        short: None,
         value: "",
         help: "Adds the custom resources to the roles view, edit and admin, for users of all namespaces",
-        repeatable: false,
         of: &[Task::Manifests],
         take: |settings, text| switch(text, &mut settings.manifests.aggregate_roles),
+        ..Flag::DEFAULT
     },
     Flag {
         name: "format",
-        short: None,
         value: "yaml|helm",
         help: "Output format: documents for kubectl, or a chart for Helm [default: yaml]",
-        repeatable: false,
         of: &[Task::Manifests],
         take: |settings, text| {
             settings.manifests.format = match text {
@@ -211,13 +202,12 @@ pub(super) static FLAGS: [Flag; 15] = [
             };
             Ok(())
         },
+        ..Flag::DEFAULT
     },
     Flag {
         name: "format",
-        short: None,
         value: "rules|prometheusrule",
         help: "Output format: a Prometheus rule file, or a PrometheusRule object [default: rules]",
-        repeatable: false,
         of: &[Task::Alerts],
         take: |settings, text| {
             settings.alerts = match text {
@@ -227,13 +217,12 @@ pub(super) static FLAGS: [Flag; 15] = [
             };
             Ok(())
         },
+        ..Flag::DEFAULT
     },
     Flag {
         name: "format",
-        short: None,
         value: "text|mermaid",
         help: "Output format: lines of text, or a Mermaid diagram for each controller [default: text]",
-        repeatable: false,
         of: &[Task::Graph],
         take: |settings, text| {
             settings.graph = match text {
@@ -243,47 +232,45 @@ pub(super) static FLAGS: [Flag; 15] = [
             };
             Ok(())
         },
+        ..Flag::DEFAULT
     },
     Flag {
         name: "output",
         short: Some('o'),
         value: "FOLDER",
         help: "Folder to write the files to, with the CRDs in a separate one [default: stdout, without CRDs]",
-        repeatable: false,
         of: &[Task::Manifests],
         take: |settings, text| {
             settings.manifests.output = Some(not_empty(text, "write the path of a folder")?.into());
             Ok(())
         },
+        ..Flag::DEFAULT
     },
     Flag {
         name: "orphan",
-        short: None,
         value: "",
         help: "Removes the program's finalizers without running any cleanup",
-        repeatable: false,
         of: &[Task::Uninstall],
         take: |settings, text| switch(text, &mut settings.uninstall.orphan),
+        ..Flag::DEFAULT
     },
     Flag {
         name: "keep-crds",
-        short: None,
         value: "",
         help: "Keeps the CRDs and all objects; cleans up only those that are being deleted",
-        repeatable: false,
         of: &[Task::Uninstall],
         take: |settings, text| switch(text, &mut settings.uninstall.keep_crds),
+        ..Flag::DEFAULT
     },
     Flag {
         name: "timeout",
-        short: None,
         value: "DURATION",
         help: "How long cleanups and deletions may take [default: 5m]",
-        repeatable: false,
         of: &[Task::Uninstall],
         take: |settings, text| {
             settings.uninstall.timeout = duration::parse(text).map_err(|error| error.to_string())?;
             Ok(())
         },
+        ..Flag::DEFAULT
     },
 ];

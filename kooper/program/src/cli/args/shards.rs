@@ -16,19 +16,17 @@ pub(crate) struct ShardsSettings {
 pub(super) static FLAGS: [Flag; 5] = [
     Flag {
         name: "controller",
-        short: None,
         value: "NAME",
         help: "Controller whose shards are meant [default: all that have shards]",
-        repeatable: false,
         of: &[Task::Shards],
         take: |settings, text| {
             settings.shards.controller = Some(not_empty(text, "write the name of a controller")?.to_owned());
             Ok(())
         },
+        ..Flag::DEFAULT
     },
     Flag {
         name: "move",
-        short: None,
         value: "SHARD=REPLICA",
         help: "Shard that a replica should own, until --undo-move or the end of the replica; can be repeated",
         repeatable: true,
@@ -40,10 +38,10 @@ pub(super) static FLAGS: [Flag; 5] = [
             settings.shards.changes.push(Change::Move(shard, replica.to_owned()));
             Ok(())
         },
+        ..Flag::DEFAULT
     },
     Flag {
         name: "undo-move",
-        short: None,
         value: "SHARD",
         help: "Shard that was moved, and may have any owner again; can be repeated",
         repeatable: true,
@@ -53,10 +51,10 @@ pub(super) static FLAGS: [Flag; 5] = [
             settings.shards.changes.push(Change::UndoMove(shard));
             Ok(())
         },
+        ..Flag::DEFAULT
     },
     Flag {
         name: "drain",
-        short: None,
         value: "REPLICA",
         help: "Replica that should own no shards, until --undo-drain or its end; can be repeated",
         repeatable: true,
@@ -65,10 +63,10 @@ pub(super) static FLAGS: [Flag; 5] = [
             settings.shards.changes.push(Change::Drain(not_empty(text, "write the name of a replica")?.to_owned()));
             Ok(())
         },
+        ..Flag::DEFAULT
     },
     Flag {
         name: "undo-drain",
-        short: None,
         value: "REPLICA",
         help: "Replica that was drained, and may own shards again; can be repeated",
         repeatable: true,
@@ -77,5 +75,6 @@ pub(super) static FLAGS: [Flag; 5] = [
             settings.shards.changes.push(Change::UndoDrain(not_empty(text, "write the name of a replica")?.to_owned()));
             Ok(())
         },
+        ..Flag::DEFAULT
     },
 ];
