@@ -21,3 +21,24 @@ pub use client::{ClientLayer, CountRequests};
 #[doc(inline)]
 pub use kooper_runtime::metrics::*;
 pub use recorder::{Prometheus, PrometheusBuilder};
+
+/// Declares a struct of metrics, each with its type and the value that it begins with.
+macro_rules! families {
+    ($(#[$doc:meta])* $name:ident($($arg:ident: $of:ty),*) { $($family:ident: $type:ty = $value:expr;)* }) => {
+        $(#[$doc])*
+        pub(super) struct $name {
+            $(pub(super) $family: $type,)*
+        }
+
+        impl $name {
+            pub(super) fn new($($arg: $of),*) -> prometheus::Result<Self> {
+                Ok(Self { $($family: $value?,)* })
+            }
+
+            pub(super) fn parts(&self) -> Vec<&dyn Collector> {
+                vec![$(&self.$family),*]
+            }
+        }
+    };
+}
+pub(crate) use families;

@@ -8,58 +8,37 @@ use prometheus::proto::MetricFamily;
 use prometheus::{GaugeVec, Opts};
 
 use super::table::{self, Metric};
-use super::{Gauge, ReadGauge};
+use super::{Gauge, ReadGauge, families};
 
-/// Every gauge, one family for each metric.
-pub(super) struct Gauges {
-    // Kooper's
-    queue_length: Family,
-    // client-go's
-    depth: Family,
-    unfinished_work: Family,
-    longest_running: Family,
-    leader: Family,
-    // controller-runtime's
-    active_workers: Family,
-    max_workers: Family,
-    // our own
-    failing_keys: Family,
-    store_objects: Family,
-    store_bytes: Family,
-    watch_age: Family,
-    stuck_calls: Family,
-    lease_time_left: Family,
-    shards_owned: Family,
-    shards_unowned: Family,
-    shards_unowned_time: Family,
-    shard_selector: Family,
-    child_state: Family,
+families! {
+    /// Every gauge, one family for each metric.
+    Gauges() {
+        // Kooper's
+        queue_length: Family = Family::new(&table::QUEUE_LENGTH);
+        // client-go's
+        depth: Family = Family::new(&table::DEPTH);
+        unfinished_work: Family = Family::new(&table::UNFINISHED_WORK);
+        longest_running: Family = Family::new(&table::LONGEST_RUNNING);
+        leader: Family = Family::new(&table::LEADER);
+        // controller-runtime's
+        active_workers: Family = Family::new(&table::ACTIVE_WORKERS);
+        max_workers: Family = Family::new(&table::MAX_WORKERS);
+        // our own
+        failing_keys: Family = Family::new(&table::FAILING_KEYS);
+        store_objects: Family = Family::new(&table::STORE_OBJECTS);
+        store_bytes: Family = Family::new(&table::STORE_BYTES);
+        watch_age: Family = Family::new(&table::WATCH_AGE);
+        stuck_calls: Family = Family::new(&table::STUCK_CALLS);
+        lease_time_left: Family = Family::new(&table::LEASE_TIME_LEFT);
+        shards_owned: Family = Family::new(&table::SHARDS_OWNED);
+        shards_unowned: Family = Family::new(&table::SHARDS_UNOWNED);
+        shards_unowned_time: Family = Family::new(&table::SHARDS_UNOWNED_TIME);
+        shard_selector: Family = Family::new(&table::SHARD_SELECTOR);
+        child_state: Family = Family::new(&table::CHILD_STATE);
+    }
 }
 
 impl Gauges {
-    pub(super) fn new() -> prometheus::Result<Self> {
-        Ok(Self {
-            queue_length: Family::new(&table::QUEUE_LENGTH)?,
-            depth: Family::new(&table::DEPTH)?,
-            unfinished_work: Family::new(&table::UNFINISHED_WORK)?,
-            longest_running: Family::new(&table::LONGEST_RUNNING)?,
-            leader: Family::new(&table::LEADER)?,
-            active_workers: Family::new(&table::ACTIVE_WORKERS)?,
-            max_workers: Family::new(&table::MAX_WORKERS)?,
-            failing_keys: Family::new(&table::FAILING_KEYS)?,
-            store_objects: Family::new(&table::STORE_OBJECTS)?,
-            store_bytes: Family::new(&table::STORE_BYTES)?,
-            watch_age: Family::new(&table::WATCH_AGE)?,
-            stuck_calls: Family::new(&table::STUCK_CALLS)?,
-            lease_time_left: Family::new(&table::LEASE_TIME_LEFT)?,
-            shards_owned: Family::new(&table::SHARDS_OWNED)?,
-            shards_unowned: Family::new(&table::SHARDS_UNOWNED)?,
-            shards_unowned_time: Family::new(&table::SHARDS_UNOWNED_TIME)?,
-            shard_selector: Family::new(&table::SHARD_SELECTOR)?,
-            child_state: Family::new(&table::CHILD_STATE)?,
-        })
-    }
-
     /// The number of waiting keys is a metric of Kooper for Go and of client-go.
     pub(super) fn add_queue_length(&self, controller: &str, read: ReadGauge) {
         let read = Arc::new(read);
@@ -95,33 +74,10 @@ impl Gauges {
             }
         }
     }
-
-    pub(super) fn parts(&self) -> [&dyn Collector; 18] {
-        [
-            &self.queue_length,
-            &self.depth,
-            &self.unfinished_work,
-            &self.longest_running,
-            &self.leader,
-            &self.active_workers,
-            &self.max_workers,
-            &self.failing_keys,
-            &self.store_objects,
-            &self.store_bytes,
-            &self.watch_age,
-            &self.stuck_calls,
-            &self.lease_time_left,
-            &self.shards_owned,
-            &self.shards_unowned,
-            &self.shards_unowned_time,
-            &self.shard_selector,
-            &self.child_state,
-        ]
-    }
 }
 
 /// A gauge with labels whose values come from callbacks.
-struct Family {
+pub(super) struct Family {
     gauges: GaugeVec,
     callbacks: RwLock<Vec<Callback>>,
 }

@@ -6,7 +6,7 @@ use prometheus::core::Collector;
 use prometheus::{HistogramOpts, HistogramVec, IntCounterVec, Opts};
 
 use super::table::{self, Metric};
-use super::{Counter, WatchFault};
+use super::{Counter, WatchFault, families};
 
 /// Kooper's buckets for the time in the queue.
 pub(super) const IN_QUEUE_BUCKETS: [f64; 12] = [0.01, 0.05, 0.1, 0.25, 0.5, 1.0, 3.0, 10.0, 20.0, 60.0, 150.0, 300.0];
@@ -26,72 +26,43 @@ const RECONCILE_BUCKETS: [f64; 40] = [
 /// The values of the label `result`.
 const RESULTS: [&str; 4] = ["success", "error", "requeue", "requeue_after"];
 
-/// Every counter and histogram.
-pub(super) struct Series {
-    // Kooper's
-    queued: IntCounterVec,
-    in_queue: HistogramVec,
-    processed: HistogramVec,
-    // controller-runtime's
-    results: IntCounterVec,
-    errors: IntCounterVec,
-    terminal_errors: IntCounterVec,
-    panics: IntCounterVec,
-    timeouts: IntCounterVec,
-    reconcile_time: HistogramVec,
-    // client-go's
-    adds: IntCounterVec,
-    retries: IntCounterVec,
-    queue_duration: HistogramVec,
-    work_duration: HistogramVec,
-    pub(super) requests: IntCounterVec,
-    // our own
-    handler_timeouts: IntCounterVec,
-    relists: IntCounterVec,
-    watch_errors: IntCounterVec,
-    decode_errors: IntCounterVec,
-    restores: IntCounterVec,
-    abandoned: IntCounterVec,
-    leader_transitions: IntCounterVec,
-    shards_gained: IntCounterVec,
-    shard_objects_dropped: IntCounterVec,
-    shard_handovers: HistogramVec,
-    lease_renewals: HistogramVec,
-    events_dropped: IntCounterVec,
+families! {
+    /// Every counter and histogram.
+    Series(in_queue: Vec<f64>, processing: Vec<f64>) {
+        // Kooper's
+        queued: IntCounterVec = counter(&table::QUEUED_EVENTS);
+        in_queue: HistogramVec = histogram(&table::IN_QUEUE, in_queue);
+        processed: HistogramVec = histogram(&table::PROCESSED, processing);
+        // controller-runtime's
+        results: IntCounterVec = counter(&table::RECONCILES);
+        errors: IntCounterVec = counter(&table::RECONCILE_ERRORS);
+        terminal_errors: IntCounterVec = counter(&table::TERMINAL_ERRORS);
+        panics: IntCounterVec = counter(&table::PANICS);
+        timeouts: IntCounterVec = counter(&table::TIMEOUTS);
+        reconcile_time: HistogramVec = histogram(&table::RECONCILE_TIME, RECONCILE_BUCKETS.to_vec());
+        // client-go's
+        adds: IntCounterVec = counter(&table::ADDS);
+        retries: IntCounterVec = counter(&table::RETRIES);
+        queue_duration: HistogramVec = histogram(&table::QUEUE_DURATION, WORK_QUEUE_BUCKETS.to_vec());
+        work_duration: HistogramVec = histogram(&table::WORK_DURATION, WORK_QUEUE_BUCKETS.to_vec());
+        requests: IntCounterVec = counter(&table::REQUESTS);
+        // our own
+        handler_timeouts: IntCounterVec = counter(&table::HANDLER_TIMEOUTS);
+        relists: IntCounterVec = counter(&table::RELISTS);
+        watch_errors: IntCounterVec = counter(&table::WATCH_ERRORS);
+        decode_errors: IntCounterVec = counter(&table::DECODE_ERRORS);
+        restores: IntCounterVec = counter(&table::RESTORES);
+        abandoned: IntCounterVec = counter(&table::ABANDONED);
+        leader_transitions: IntCounterVec = counter(&table::LEADER_TRANSITIONS);
+        shards_gained: IntCounterVec = counter(&table::SHARDS_GAINED);
+        shard_objects_dropped: IntCounterVec = counter(&table::SHARD_OBJECTS_DROPPED);
+        shard_handovers: HistogramVec = histogram(&table::SHARD_HANDOVERS, PROCESSING_BUCKETS.to_vec());
+        lease_renewals: HistogramVec = histogram(&table::LEASE_RENEWALS, PROCESSING_BUCKETS.to_vec());
+        events_dropped: IntCounterVec = counter(&table::EVENTS_DROPPED);
+    }
 }
 
 impl Series {
-    pub(super) fn new(in_queue: Vec<f64>, processing: Vec<f64>) -> prometheus::Result<Self> {
-        Ok(Self {
-            queued: counter(&table::QUEUED_EVENTS)?,
-            in_queue: histogram(&table::IN_QUEUE, in_queue)?,
-            processed: histogram(&table::PROCESSED, processing)?,
-            results: counter(&table::RECONCILES)?,
-            errors: counter(&table::RECONCILE_ERRORS)?,
-            terminal_errors: counter(&table::TERMINAL_ERRORS)?,
-            panics: counter(&table::PANICS)?,
-            timeouts: counter(&table::TIMEOUTS)?,
-            reconcile_time: histogram(&table::RECONCILE_TIME, RECONCILE_BUCKETS.to_vec())?,
-            adds: counter(&table::ADDS)?,
-            retries: counter(&table::RETRIES)?,
-            queue_duration: histogram(&table::QUEUE_DURATION, WORK_QUEUE_BUCKETS.to_vec())?,
-            work_duration: histogram(&table::WORK_DURATION, WORK_QUEUE_BUCKETS.to_vec())?,
-            requests: counter(&table::REQUESTS)?,
-            handler_timeouts: counter(&table::HANDLER_TIMEOUTS)?,
-            relists: counter(&table::RELISTS)?,
-            watch_errors: counter(&table::WATCH_ERRORS)?,
-            decode_errors: counter(&table::DECODE_ERRORS)?,
-            restores: counter(&table::RESTORES)?,
-            abandoned: counter(&table::ABANDONED)?,
-            leader_transitions: counter(&table::LEADER_TRANSITIONS)?,
-            shards_gained: counter(&table::SHARDS_GAINED)?,
-            shard_objects_dropped: counter(&table::SHARD_OBJECTS_DROPPED)?,
-            shard_handovers: histogram(&table::SHARD_HANDOVERS, PROCESSING_BUCKETS.to_vec())?,
-            lease_renewals: histogram(&table::LEASE_RENEWALS, PROCESSING_BUCKETS.to_vec())?,
-            events_dropped: counter(&table::EVENTS_DROPPED)?,
-        })
-    }
-
     /// Creates the counters of a controller with 0, so that a rate includes the
     /// first event.
     pub(super) fn begin(&self, controller: &str) {
@@ -192,37 +163,6 @@ impl Series {
             // The runtime is pinned, so there is none.
             other => debug_assert!(false, "{other:?} has no metric"),
         }
-    }
-
-    pub(super) fn parts(&self) -> Vec<&dyn Collector> {
-        vec![
-            &self.queued,
-            &self.in_queue,
-            &self.processed,
-            &self.results,
-            &self.errors,
-            &self.terminal_errors,
-            &self.panics,
-            &self.timeouts,
-            &self.reconcile_time,
-            &self.adds,
-            &self.retries,
-            &self.queue_duration,
-            &self.work_duration,
-            &self.requests,
-            &self.handler_timeouts,
-            &self.relists,
-            &self.watch_errors,
-            &self.decode_errors,
-            &self.restores,
-            &self.abandoned,
-            &self.leader_transitions,
-            &self.shards_gained,
-            &self.shard_objects_dropped,
-            &self.shard_handovers,
-            &self.lease_renewals,
-            &self.events_dropped,
-        ]
     }
 }
 
