@@ -37,7 +37,7 @@ pub(super) fn plan(owner: &Owner, graph: &Graph, observed: &Observed) -> Plan {
     }
     let deepest = waves.iter().map(|(depth, ..)| *depth).max();
     #[cfg(test)]
-    let is_turn = |depth: u32| Some(depth) == deepest || super::mistakes::skips_waves();
+    let is_turn = |depth: u32| Some(depth) == deepest || super::mistakes::Mistake::WaveSkipped.is_planted();
     #[cfg(not(test))]
     let is_turn = |depth: u32| Some(depth) == deepest;
     for (depth, id, child) in waves {

@@ -63,7 +63,7 @@ impl<'a> Planner<'a> {
     /// Returns whether all slots are applied and ready, and no other child remains to be pruned.
     fn may_prune_previous(&self) -> bool {
         #[cfg(test)]
-        if super::mistakes::prunes_early() {
+        if super::mistakes::Mistake::PruneBeforeComplete.is_planted() {
             return true;
         }
         let is_over = |slot: usize| self.is_done(slot) && self.obsolete(slot).next().is_none();

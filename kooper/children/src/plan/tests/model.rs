@@ -6,7 +6,8 @@ use std::sync::Arc;
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseError;
 
-use super::super::{Cause, Plan, Step, mistakes, plan, provided};
+use super::super::mistakes::{self, Mistake};
+use super::super::{Cause, Plan, Step, plan, provided};
 use super::histories::{APART, EDITED, Happening, KEPT, name};
 use super::stored::{Names, Stored, says_keep};
 use crate::graph::{Flags, Graph, Node, Returns, SlotSpec};
@@ -174,7 +175,7 @@ impl World {
 
     /// Plans and executes until there are no steps, or until the crash.
     fn pass(&mut self, owner: &Owner, crash_after: Option<u8>) -> Result<Plan, TestCaseError> {
-        let is_absent = |slot| self.is_absent(slot) && !mistakes::overlooks_absence();
+        let is_absent = |slot| self.is_absent(slot) && !Mistake::AbsenceUnread.is_planted();
         let progress = |slot| SlotProgress { is_absent: is_absent(slot), ..SlotProgress::default() };
         let mut observed = Observed { slots: (0..self.functions.len()).map(progress).collect(), ..Observed::default() };
         let mut left = crash_after.map_or(usize::MAX, usize::from);
@@ -260,18 +261,18 @@ impl World {
         }
         self.last += 1;
         let version: Arc<str> = self.last.to_string().into();
-        let label = (!mistakes::loses_labels()).then(|| label.clone());
+        let label = (!Mistake::LabelLost.is_planted()).then(|| label.clone());
         let is_free = self.free.contains(child);
         if is_free && !node.spec.flags.adopt {
             return Ok(Write::Refused("it belongs to no owner".to_owned()));
         }
         let is_adopted = is_free || self.objects.get(child).is_some_and(|object| object.is_adopted);
-        let is_kept = *child.resource == *KEPT || is_adopted && !mistakes::forgets_adoption();
+        let is_kept = *child.resource == *KEPT || is_adopted && !Mistake::AdoptionForgotten.is_planted();
         match self.objects.get_mut(child) {
             Some(object) => {
                 prop_assert!(!object.child.is_terminating, "{} is applied while it is being deleted", child);
                 prop_assert!(!node.spec.flags.once, "{} is applied twice", child);
-                let is_left = mistakes::leaves_edits() && object.refers.contains(EDITED);
+                let is_left = Mistake::EditLeft.is_planted() && object.refers.contains(EDITED);
                 let refers = if is_left { object.refers.clone() } else { refers };
                 if node.spec.flags.recreate.is_some() && object.refers != refers {
                     return Ok(Write::Immutable("its content is immutable".to_owned()));
