@@ -39,7 +39,7 @@ fn translated(pattern: &str) -> Result<String, String> {
                 Some('Q') => {
                     let rest: String = chars.by_ref().collect();
                     let (quoted, after) = rest.split_once(r"\E").unwrap_or((&rest, ""));
-                    return Ok(out + &regex::escape(quoted) + &translated_rest(after)?);
+                    return Ok(out + &regex::escape(quoted) + &translated(after)?);
                 }
                 Some(class @ ('d' | 'w' | 's')) => out.push_str(&format!("[{}]", ascii(class))),
                 Some(class @ ('D' | 'W' | 'S')) => out.push_str(&format!("[^{}]", ascii(class))),
@@ -73,10 +73,6 @@ fn translated(pattern: &str) -> Result<String, String> {
         }
     }
     Ok(out)
-}
-
-fn translated_rest(rest: &str) -> Result<String, String> {
-    translated(rest)
 }
 
 fn ascii(class: char) -> &'static str {

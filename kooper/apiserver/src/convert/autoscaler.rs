@@ -88,7 +88,8 @@ pub(super) fn to_v1(scaler: &mut Entries) {
             spec.insert("targetCPUUtilizationPercentage".to_owned(), share);
         }
         if !others.is_empty() {
-            annotations.push((METRICS, written(&others.iter().map(spec_to_v1).collect())));
+            let metrics: Value = others.iter().map(|metric| to_v1_metric(metric, "target")).collect();
+            annotations.push((METRICS, written(&metrics)));
         }
         if let Some(behavior) = spec.remove("behavior") {
             annotations.push((BEHAVIOR, written(&upper(&behavior))));
@@ -101,7 +102,8 @@ pub(super) fn to_v1(scaler: &mut Entries) {
             status.insert("currentCPUUtilizationPercentage".to_owned(), share);
         }
         if !current.is_empty() {
-            annotations.push((CURRENT_METRICS, written(&current.iter().map(status_to_v1).collect())));
+            let metrics: Value = current.iter().map(|metric| to_v1_metric(metric, "current")).collect();
+            annotations.push((CURRENT_METRICS, written(&metrics)));
         }
         let conditions = list_of(status.remove("conditions"));
         if !conditions.is_empty() {
@@ -164,34 +166,37 @@ fn with_source(metric: &Value, key: &str, source: &Value) -> Value {
     json!({"type": metric["type"], key: source})
 }
 
-fn spec_to_v1(metric: &Value) -> Value {
+/// `part` is where the values are: `target` in the spec, `current` in the status.
+fn to_v1_metric(metric: &Value, part: &str) -> Value {
     let Some((key, source)) = source(metric) else { return metric.clone() };
-    let (target, about) = (&source["target"], &source["metric"]);
+    let (values, about) = (&source[part], &source["metric"]);
+    let [value, average, share] = ["Value", "AverageValue", "AverageUtilization"].map(|name| format!("{part}{name}"));
     let or_zero = |value: &Value| if value.is_null() { json!("0") } else { value.clone() };
+    let current = |value: &Value| if part == "current" { or_zero(value) } else { value.clone() };
     let source = match key {
         "object" => members([
             ("target", source["describedObject"].clone()),
             ("metricName", about["name"].clone()),
-            ("targetValue", or_zero(&target["value"])),
+            (&*value, or_zero(&values["value"])),
             ("selector", about["selector"].clone()),
-            ("averageValue", target["averageValue"].clone()),
+            ("averageValue", values["averageValue"].clone()),
         ]),
         "pods" => members([
             ("metricName", about["name"].clone()),
-            ("targetAverageValue", or_zero(&target["averageValue"])),
+            (&*average, or_zero(&values["averageValue"])),
             ("selector", about["selector"].clone()),
         ]),
         "external" => members([
             ("metricName", about["name"].clone()),
             ("metricSelector", about["selector"].clone()),
-            ("targetValue", target["value"].clone()),
-            ("targetAverageValue", target["averageValue"].clone()),
+            (&*value, current(&values["value"])),
+            (&*average, values["averageValue"].clone()),
         ]),
         _ => members([
             ("name", source["name"].clone()),
             ("container", source["container"].clone()),
-            ("targetAverageUtilization", target["averageUtilization"].clone()),
-            ("targetAverageValue", target["averageValue"].clone()),
+            (&*share, values["averageUtilization"].clone()),
+            (&*average, current(&values["averageValue"])),
         ]),
     };
     with_source(metric, key, &source)
@@ -239,39 +244,6 @@ fn spec_to_v2(metric: &Value) -> Value {
                 ("target", target(kind, none, average, share)),
             ])
         }
-    };
-    with_source(metric, key, &source)
-}
-
-fn status_to_v1(metric: &Value) -> Value {
-    let Some((key, source)) = source(metric) else { return metric.clone() };
-    let (current, about) = (&source["current"], &source["metric"]);
-    let or_zero = |value: &Value| if value.is_null() { json!("0") } else { value.clone() };
-    let source = match key {
-        "object" => members([
-            ("target", source["describedObject"].clone()),
-            ("metricName", about["name"].clone()),
-            ("currentValue", or_zero(&current["value"])),
-            ("selector", about["selector"].clone()),
-            ("averageValue", current["averageValue"].clone()),
-        ]),
-        "pods" => members([
-            ("metricName", about["name"].clone()),
-            ("currentAverageValue", or_zero(&current["averageValue"])),
-            ("selector", about["selector"].clone()),
-        ]),
-        "external" => members([
-            ("metricName", about["name"].clone()),
-            ("metricSelector", about["selector"].clone()),
-            ("currentValue", or_zero(&current["value"])),
-            ("currentAverageValue", current["averageValue"].clone()),
-        ]),
-        _ => members([
-            ("name", source["name"].clone()),
-            ("container", source["container"].clone()),
-            ("currentAverageUtilization", current["averageUtilization"].clone()),
-            ("currentAverageValue", or_zero(&current["averageValue"])),
-        ]),
     };
     with_source(metric, key, &source)
 }

@@ -12,15 +12,11 @@ pub fn keep_times(new: &mut Value, old: &Value) {
     if before.is_empty() || before.len() != after.len() {
         return;
     }
-    let same_entries = before.iter().zip(after).all(|(before, after)| same_but_time(before, after));
+    let same_entries = before.iter().zip(after).all(|(before, after)| same_but(before, after, &["time"]));
     if !same_entries || before == after || !same_but(new, old, &["metadata", "managedFields"]) {
         return;
     }
     managed::set(new, before.clone());
-}
-
-fn same_but_time(before: &Value, after: &Value) -> bool {
-    same_but(before, after, &["time"])
 }
 
 /// Returns whether two objects are equal except at the path.
