@@ -76,19 +76,25 @@ pub use task::Task;
 pub struct Controller {
     /// It without its types.
     spec: ControllerSpec,
+    description: Description,
+    plan: Plan,
+    /// The controller of its daemon.
+    daemon: Option<Box<Self>>,
+}
+
+/// What the builder passes on to the controller as it is.
+#[derive(Default)]
+struct Description {
     shards: Option<Shards>,
     /// The task may run in each replica at the same time.
     everywhere: bool,
     /// The controller in one of whose shards the task runs.
     shard_of: Option<String>,
-    plan: Plan,
     crd: Option<MakeCrd>,
     installs_crd: bool,
     has_init: bool,
     samples: Vec<Sample>,
     additions: Additions,
-    /// The controller of its daemon.
-    daemon: Option<Box<Self>>,
 }
 
 impl Controller {
@@ -141,14 +147,14 @@ impl Controller {
     /// Returns `true` if it is a task that may run in each replica at the same time.
     #[must_use]
     pub fn runs_everywhere(&self) -> bool {
-        self.everywhere
+        self.description.everywhere
     }
 
     /// Returns `true` if only one replica should run it, because each of several would do all of its work.
     #[doc(hidden)]
     #[must_use]
     pub fn limits_replicas(&self) -> bool {
-        !self.has_leader_election() && !self.has_shards() && !self.runs_everywhere() && self.shard_of.is_none()
+        !self.has_leader_election() && !self.has_shards() && !self.runs_everywhere() && self.shard_of().is_none()
     }
 
     /// Returns `true` if the handlers run in one replica only.
@@ -173,7 +179,7 @@ impl Controller {
     #[doc(hidden)]
     #[must_use]
     pub fn crd(&self) -> Option<(CustomResourceDefinition, bool)> {
-        self.crd.map(|make| (crate::crd::bounded(make()), self.installs_crd))
+        self.description.crd.map(|make| (crate::crd::bounded(make()), self.description.installs_crd))
     }
 
     /// The kinds that it watches on the API server: its own, and those of its
@@ -204,7 +210,7 @@ impl Controller {
     #[doc(hidden)]
     #[must_use]
     pub fn extensions(&self) -> &Extensions {
-        &self.additions.extensions
+        &self.description.additions.extensions
     }
 
     /// Returns `true` if a selector limits the controller's own objects.
@@ -225,7 +231,7 @@ impl Controller {
     #[doc(hidden)]
     #[must_use]
     pub fn has_init(&self) -> bool {
-        self.has_init
+        self.description.has_init
     }
 
     /// Returns `true` if keys come from outside.
@@ -239,7 +245,7 @@ impl Controller {
     #[doc(hidden)]
     #[must_use]
     pub fn samples(&self) -> &[Sample] {
-        &self.samples
+        &self.description.samples
     }
 
     /// The same controller, which reports no failing calls as Events.
@@ -305,7 +311,7 @@ impl Controller {
         (config.labels, config.fields, config.namespace_selector) = (None, None, None);
         config.changed = vec![Changed::Any];
         self.spec.namespaces = None;
-        self.installs_crd = false;
+        self.description.installs_crd = false;
         self.daemon = None;
     }
 
@@ -373,7 +379,7 @@ impl Controller {
             let problem = format!("its Lease is stored on the API server, but {give}, or remove the leader election");
             return Err(self.error("leader_election", ConfigErrorKind::NoClient, problem));
         }
-        if self.shards.is_some() {
+        if self.description.shards.is_some() {
             let problem = format!("its Leases are stored on the API server, but {give}, or remove the shards");
             return Err(self.error("shards", ConfigErrorKind::NoClient, problem));
         }
@@ -419,7 +425,7 @@ impl Controller {
         metrics: Arc<dyn MetricsRecorder>,
     ) -> (ControllerSpec, Hooks) {
         let prerequisite = self.prerequisite(crds);
-        let Additions { extensions, observers } = self.additions;
+        let Additions { extensions, observers } = self.description.additions;
         let observe = observe(&self.spec.config, metrics, observers);
         fill(&extensions, &self.plan, settings);
         let child_observer = extensions.get::<Children>();

@@ -23,7 +23,6 @@ use kooper_runtime::internal::controller::Config;
 use kooper_runtime::internal::controller::parts::{InitContext, Relation, TriggerStream};
 use kooper_runtime::internal::watch::retriever::{ErasedRetriever, erase};
 use kooper_runtime::{Action, BoxError, Changed, ControllerContext, FailureEvents, Kind, Retriever};
-use kooper_sharding::Shards;
 use kube::Client;
 use kube::core::metadata::PartialObjectMeta;
 use serde::de::DeserializeOwned;
@@ -31,7 +30,8 @@ use tower::Service;
 
 use self::daemon::Daemon;
 use self::filter::FilterFn;
-use crate::calls::{Additions, MetricsCompat};
+use crate::calls::MetricsCompat;
+use crate::controller::Description;
 use crate::controller::error::{ConfigError, ConfigErrorKind};
 use crate::extract::{Context, Removed, State};
 use crate::handler::{Filter, Function, Handler, HandlerService, Init, Input, Middleware, PriorityOf};
@@ -105,41 +105,25 @@ pub struct Builder<K, O = K, S = ()> {
 /// Settings that do not depend on the types of object and state.
 struct Common {
     config: Config,
-    shards: Option<Shards>,
-    /// The task may run in each replica at the same time.
-    everywhere: bool,
-    /// The controller in one of whose shards the task runs.
-    shard_of: Option<String>,
+    description: Description,
     plan: Plan,
     /// The first error of a setter that parses its argument.
     mistake: Option<ConfigError>,
     retriever: Option<MakeRetriever>,
     relations: Vec<Relation>,
     sources: Vec<TriggerStream>,
-    crd: Option<MakeCrd>,
-    installs_crd: bool,
-    has_init: bool,
-    samples: Vec<Sample>,
-    additions: Additions,
 }
 
 impl<K: Kind> Builder<K> {
     pub(super) fn new(name: String) -> Self {
         let common = Common {
             config: Config::new(name),
-            shards: None,
-            everywhere: false,
-            shard_of: None,
+            description: Description::default(),
             plan: Plan::default(),
             mistake: None,
             retriever: None,
             relations: Vec::new(),
             sources: Vec::new(),
-            crd: None,
-            installs_crd: false,
-            has_init: false,
-            samples: Vec::new(),
-            additions: Additions::default(),
         };
         Self::with(common, Arc::new(|_| Box::pin(std::future::ready(Ok(State::new(()))))))
     }
@@ -176,7 +160,7 @@ impl<K: Kind, O: Send + Sync + 'static> Builder<K, O> {
     {
         self.comes_first("init", []);
         I::plan(&mut self.common.plan);
-        self.common.has_init = true;
+        self.common.description.has_init = true;
         // Two values of one type may differ unless the type has size zero, like
         // the type of a function.
         static NEXT: AtomicU64 = AtomicU64::new(1);
@@ -418,7 +402,7 @@ impl<K: Kind, O: DeserializeOwned + Send + Sync + 'static, S: Send + Sync + 'sta
     /// The result under which the metrics of Kooper for Go count a failed call that will
     /// be retried. Default: [`MetricsCompat::Accurate`], as a failure.
     pub fn metrics_compat(self, compat: MetricsCompat) -> Self {
-        self.common.additions.extensions.insert(compat);
+        self.common.description.additions.extensions.insert(compat);
         self
     }
 
@@ -433,7 +417,7 @@ impl<K: Kind, O: DeserializeOwned + Send + Sync + 'static, S: Send + Sync + 'sta
     #[doc(alias = "reconcile")]
     pub fn handler<H: Handler<O, S, Args>, Args: 'static>(mut self, handler: H) -> Self {
         H::plan(&mut self.common.plan);
-        handler.extend(&mut self.common.additions);
+        handler.extend(&mut self.common.description.additions);
         self.paused = handler.paused().map(service_of);
         self.handler = Some(service_of(move |input| handler.handle(input)));
         self

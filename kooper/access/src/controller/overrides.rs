@@ -97,7 +97,7 @@ impl Controller {
     /// Handles all objects in every replica, instead of those of its shards. A task runs in every replica.
     #[doc(hidden)]
     pub fn remove_shards(&mut self) {
-        (self.shards, self.shard_of) = (None, None);
+        (self.description.shards, self.description.shard_of) = (None, None);
         if let Some(daemon) = &mut self.daemon {
             daemon.remove_shards();
         }
@@ -106,7 +106,7 @@ impl Controller {
     /// Changes the settings of the shards, if the controller has some.
     #[doc(hidden)]
     pub fn edit_shards(&mut self, edit: fn(Shards) -> Shards) {
-        self.shards = self.shards.take().map(edit);
+        self.description.shards = self.description.shards.take().map(edit);
         if let Some(daemon) = &mut self.daemon {
             daemon.edit_shards(edit);
         }
@@ -117,8 +117,8 @@ impl Controller {
         let mut config = self.spec.config.clone();
         change(&mut config);
         check(&config)?;
-        check_shards(self.shards.as_ref(), &config)?;
-        check_replicas(self.everywhere, self.shard_of.is_some(), &config)?;
+        check_shards(self.description.shards.as_ref(), &config)?;
+        check_replicas(self.description.everywhere, self.description.shard_of.is_some(), &config)?;
         self.spec.config = config;
         Ok(())
     }

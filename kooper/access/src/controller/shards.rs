@@ -23,20 +23,20 @@ impl Controller {
     /// Returns `true` if the replicas share the objects.
     #[must_use]
     pub fn has_shards(&self) -> bool {
-        self.shards.is_some()
+        self.description.shards.is_some()
     }
 
     /// The settings of its shards.
     #[doc(hidden)]
     #[must_use]
     pub fn shards(&self) -> Option<&Shards> {
-        self.shards.as_ref()
+        self.description.shards.as_ref()
     }
 
     /// The controller in one of whose shards it runs, if it is a task with [`shard_of`](super::Builder::shard_of).
     #[must_use]
     pub fn shard_of(&self) -> Option<&str> {
-        self.shard_of.as_deref()
+        self.description.shard_of.as_deref()
     }
 
     /// The settings of its shards, and the names and the namespace of their Leases in an installation.

@@ -22,10 +22,10 @@ use serde::de::DeserializeOwned;
 use super::daemon;
 use super::namespaces::{DELETED, NAMESPACE_SELECTOR, UNSELECTED};
 use super::{Builder, Common, MakeCrd, MakeRetriever, MakeService, MakeState, Wrap};
-use crate::calls::{Additions, MetricsCompat};
+use crate::calls::MetricsCompat;
 use crate::controller::check::{check, check_replicas, check_shards};
 use crate::controller::error::{ConfigError, ConfigErrorKind};
-use crate::controller::{Controller, Task};
+use crate::controller::{Controller, Description, Task};
 use crate::crd::has_field;
 use crate::extract::Removed;
 use crate::handler::{self, Filter, PriorityOf, Typed};
@@ -117,27 +117,12 @@ impl Common {
         parts: Option<Arc<dyn DynController>>,
         daemon: Option<ErasedDaemon>,
     ) -> Result<Controller, ConfigError> {
-        let Self {
-            mut config,
-            shards,
-            everywhere,
-            shard_of,
-            mut plan,
-            mistake,
-            retriever: _,
-            mut relations,
-            sources,
-            crd,
-            installs_crd,
-            has_init,
-            samples,
-            additions,
-        } = self;
+        let Self { mut config, description, mut plan, mistake, retriever: _, mut relations, sources } = self;
         config.metadata_only |= kind.whole.id.metadata_only;
         check(&config)?;
-        check_shards(shards.as_ref(), &config)?;
-        check_replicas(everywhere, shard_of.is_some(), &config)?;
-        check_fields(&config, kind.info(), crd)?;
+        check_shards(description.shards.as_ref(), &config)?;
+        check_replicas(description.everywhere, description.shard_of.is_some(), &config)?;
+        check_fields(&config, kind.info(), description.crd)?;
         check_retries(&config, kind)?;
         check_leave(&config)?;
         let parts = parts.ok_or_else(|| {
@@ -147,7 +132,7 @@ impl Common {
         if let Some(mistake) = mistake {
             return Err(mistake);
         }
-        if shards.is_some() {
+        if description.shards.is_some() {
             plan.share_children();
         }
         if daemon.is_some() && own_retriever {
@@ -161,7 +146,7 @@ impl Common {
             plan.leave_reads_to(&with_daemon);
             (parts, with_daemon)
         });
-        plan_settings(&config, &mut plan, kind, own_retriever, parts.has_deleted(), installs_crd);
+        plan_settings(&config, &mut plan, kind, own_retriever, parts.has_deleted(), description.installs_crd);
         if let Some((setting, mistake)) = plan.mistake() {
             return Err(ConfigError::new(&config, setting, ConfigErrorKind::Malformed, mistake));
         }
@@ -175,16 +160,17 @@ impl Common {
             let problem = "a custom retriever selects its objects itself: remove `namespaces`, `labels` and `fields`";
             return Err(ConfigError::new(&config, "retriever", ConfigErrorKind::Conflict, problem));
         }
-        if own_retriever && (config.finalizer.is_some() || installs_crd) {
+        if own_retriever && (config.finalizer.is_some() || description.installs_crd) {
             let problem = "`cleanup` and `install_crd` need objects of the API server, but a custom retriever may \
                            return others: remove them";
             return Err(ConfigError::new(&config, "retriever", ConfigErrorKind::Conflict, problem));
         }
         let daemon = daemon.map(|(parts, plan)| controller_of(parts, &config, plan, kind));
         let daemon = daemon.transpose()?.map(|mut daemon| {
-            daemon.shards = shards.clone().map(daemon::shards);
-            (daemon.crd, daemon.installs_crd) = (crd, installs_crd);
-            daemon.additions.extensions.insert(*additions.extensions.get::<MetricsCompat>());
+            let own = &mut daemon.description;
+            own.shards = description.shards.clone().map(daemon::shards);
+            (own.crd, own.installs_crd) = (description.crd, description.installs_crd);
+            own.additions.extensions.insert(*description.additions.extensions.get::<MetricsCompat>());
             Box::new(daemon)
         });
         let owned = plan.owned().iter().map(|owned| (owned, Mapping::Owner));
@@ -204,19 +190,7 @@ impl Common {
             reports_failures: plan.reports_failures(),
             parts,
         };
-        Ok(Controller {
-            spec,
-            shards,
-            everywhere,
-            shard_of,
-            plan,
-            crd,
-            installs_crd,
-            has_init,
-            samples,
-            additions,
-            daemon,
-        })
+        Ok(Controller { spec, description, plan, daemon })
     }
 }
 
@@ -246,10 +220,7 @@ fn controller_of(
         reports_failures: plan.reports_failures(),
         parts,
     };
-    let additions = Additions::default();
-    let (shards, shard_of, crd, samples, daemon) = (None, None, None, Vec::new(), None);
-    let (everywhere, installs_crd, has_init) = (false, false, false);
-    Ok(Controller { spec, shards, everywhere, shard_of, plan, crd, installs_crd, has_init, samples, additions, daemon })
+    Ok(Controller { spec, description: Description::default(), plan, daemon: None })
 }
 
 /// The cache of the namespaces whose objects the controller handles, if a selector is set for them.

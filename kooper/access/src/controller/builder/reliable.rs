@@ -39,7 +39,7 @@ impl<K: Kind, O: DeserializeOwned + Send + Sync + 'static, S: Send + Sync + 'sta
     /// Shares the objects between all replicas: each handles those of the shards that it owns, and no
     /// object is handled by two replicas at the same time. It excludes leader election. Default: off.
     pub fn shards(mut self, shards: Shards) -> Self {
-        self.common.shards = Some(shards);
+        self.common.description.shards = Some(shards);
         self
     }
 
@@ -100,7 +100,7 @@ impl<K: Kind, O: DeserializeOwned + Send + Sync + 'static, S: Send + Sync + 'sta
     #[doc(alias = "finalizer")]
     pub fn cleanup<H: Handler<O, S, Args>, Args: 'static>(mut self, finalizer: impl Into<String>, cleanup: H) -> Self {
         H::plan(&mut self.common.plan);
-        cleanup.extend(&mut self.common.additions);
+        cleanup.extend(&mut self.common.description.additions);
         self.common.config.finalizer = Some(finalizer.into());
         self.cleanup = Some(service_of(move |input| cleanup.handle(input)));
         self
@@ -153,7 +153,7 @@ impl<K: Kind, O: DeserializeOwned + Send + Sync + 'static, S: Send + Sync + 'sta
     where
         K: CustomKind,
     {
-        self.common.crd = Some(K::crd);
+        self.common.description.crd = Some(K::crd);
         self
     }
 
@@ -164,7 +164,7 @@ impl<K: Kind, O: DeserializeOwned + Send + Sync + 'static, S: Send + Sync + 'sta
     where
         K: CustomKind,
     {
-        self.common.installs_crd = true;
+        self.common.description.installs_crd = true;
         self.crd()
     }
 
@@ -203,7 +203,7 @@ impl<K: Kind, O: DeserializeOwned + Send + Sync + 'static, S: Send + Sync + 'sta
     /// Sets the CRD if the kind has one: the attribute generates this call.
     #[doc(hidden)]
     pub fn maybe_crd(mut self, known: impl FnOnce(PhantomData<K>) -> Option<MakeCrd>) -> Self {
-        self.common.crd = self.common.crd.or_else(|| known(PhantomData));
+        self.common.description.crd = self.common.description.crd.or_else(|| known(PhantomData));
         self
     }
 }
@@ -223,7 +223,7 @@ impl<O, S> Builder<Task, O, S> {
     /// # Ok::<_, kooper::ConfigError>(())
     /// ```
     pub fn everywhere(mut self) -> Self {
-        self.common.everywhere = true;
+        self.common.description.everywhere = true;
         self
     }
 
@@ -241,7 +241,7 @@ impl<O, S> Builder<Task, O, S> {
     /// # Ok::<_, kooper::ConfigError>(())
     /// ```
     pub fn shard_of(mut self, controller: impl Into<String>) -> Self {
-        self.common.shard_of = Some(controller.into());
+        self.common.description.shard_of = Some(controller.into());
         self
     }
 }

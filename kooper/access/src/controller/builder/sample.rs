@@ -21,7 +21,7 @@ impl<K: Kind, O: DeserializeOwned + Send + Sync + 'static, S: Send + Sync + 'sta
     ///
     /// Other commands ignore samples.
     pub fn sample(mut self, name: &'static str, text: &'static str) -> Self {
-        self.common.samples.push(Sample { name, text });
+        self.common.description.samples.push(Sample { name, text });
         self
     }
 }
