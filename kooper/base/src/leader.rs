@@ -143,12 +143,18 @@ impl LeaderElection {
         (self.lease.as_deref(), self.namespace.as_deref())
     }
 
+    /// The timings of the Lease.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn terms(&self) -> lease_state::Terms {
+        lease_state::Terms::new(self.lease_duration, self.renew_deadline, self.retry_period)
+    }
+
     /// The time between the end of a term and the earliest beginning of another one.
     #[doc(hidden)]
     #[must_use]
     pub fn margin(&self) -> Duration {
-        let terms = lease_state::Terms::new(self.lease_duration, self.renew_deadline, self.retry_period);
-        self.lease_duration.saturating_sub(terms.validity)
+        self.lease_duration.saturating_sub(self.terms().validity)
     }
 
     /// Sets the name of the Lease. The default is `<program>-<controller>`.

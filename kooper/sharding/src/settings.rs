@@ -2,17 +2,14 @@
 
 use std::time::Duration;
 
+use kooper_base::leader::LeaderElection;
 use kooper_base::leader::lease_state::Terms;
-use kooper_grammar::lease as timing;
 use kooper_grammar::name;
 
 use crate::hash::{BUCKETS, By, ShardCount, ShardCountError};
 
 /// The most replicas that share a controller.
 const MOST_MEMBERS: u8 = 64;
-
-/// The longest lease: a day. The field of the record is limited.
-const MOST_SECONDS: u64 = 24 * 3600;
 
 /// The shards of a controller: every replica handles a part of the objects, and no object is
 /// handled by two at the same time.
@@ -31,27 +28,15 @@ pub struct Shards {
     count: u16,
     by: By,
     members: u8,
-    lease: Option<String>,
-    namespace: Option<String>,
-    lease_duration: Duration,
-    renew_deadline: Duration,
-    retry_period: Duration,
+    /// The settings of the Leases, as of a leader election.
+    election: LeaderElection,
 }
 
 impl Shards {
     /// This many shards: a power of two, at most 256, and best eight for each replica. With one shard, one replica
     /// works and the others stand by, as with leader election.
     pub fn new(count: u16) -> Self {
-        Self {
-            count,
-            by: By::Uid,
-            members: 8,
-            lease: None,
-            namespace: None,
-            lease_duration: timing::LEASE_DURATION,
-            renew_deadline: timing::RENEW_DEADLINE,
-            retry_period: timing::RETRY_PERIOD,
-        }
+        Self { count, by: By::Uid, members: 8, election: LeaderElection::new() }
     }
 
     /// The namespace of an object decides its shard, and not its uid.
@@ -71,31 +56,31 @@ impl Shards {
     /// Sets the name of the Lease with the map; those of the replicas are named after it. The default is
     /// `<program>-<controller>`. A controller that had a leader election with another Lease keeps that.
     pub fn lease(mut self, name: impl Into<String>) -> Self {
-        self.lease = Some(name.into());
+        self.election = self.election.lease(name);
         self
     }
 
     /// Sets the namespace of the Leases. The default is that of the pod.
     pub fn namespace(mut self, namespace: impl Into<String>) -> Self {
-        self.namespace = Some(namespace.into());
+        self.election = self.election.namespace(namespace);
         self
     }
 
     /// Sets the time after which the shards of a replica that died are taken over. Default: 15 s.
     pub fn lease_duration(mut self, duration: Duration) -> Self {
-        self.lease_duration = duration;
+        self.election = self.election.lease_duration(duration);
         self
     }
 
     /// Sets how long a replica tries to renew its Lease before it stops working. Default: 10 s.
     pub fn renew_deadline(mut self, deadline: Duration) -> Self {
-        self.renew_deadline = deadline;
+        self.election = self.election.renew_deadline(deadline);
         self
     }
 
     /// Sets the time between two attempts. Default: 2 s.
     pub fn retry_period(mut self, period: Duration) -> Self {
-        self.retry_period = period;
+        self.election = self.election.retry_period(period);
         self
     }
 
@@ -109,7 +94,8 @@ impl Shards {
         if self.members < 2 || self.members > MOST_MEMBERS {
             return Err(format!("`members` must be from 2 to {MOST_MEMBERS}"));
         }
-        match self.lease.as_deref() {
+        let (lease, namespace) = self.place();
+        match lease {
             Some("") => return Err("`lease` is empty: write the name of the Lease, or leave it out".to_owned()),
             // The longest of them.
             Some(lease) => {
@@ -119,15 +105,12 @@ impl Shards {
             }
             None => {}
         }
-        match self.namespace.as_deref() {
+        match namespace {
             Some("") => return Err("`namespace` is empty: write the Leases' namespace, or leave it out".to_owned()),
             Some(namespace) => name::label(namespace).map_err(|error| format!("`namespace`: {error}"))?,
             None => {}
         }
-        if self.lease_duration.as_secs() > MOST_SECONDS {
-            return Err(format!("`lease_duration` is too long: write at most {MOST_SECONDS} s, a day"));
-        }
-        timing::check(self.lease_duration, self.renew_deadline, self.retry_period).map_err(|error| error.to_string())
+        self.election.check().map_err(|error| error.to_string())
     }
 
     /// The most replicas.
@@ -141,7 +124,8 @@ impl Shards {
     #[doc(hidden)]
     #[must_use]
     pub fn lease_seconds(&self) -> u64 {
-        self.lease_duration.as_secs() + u64::from(self.lease_duration.subsec_nanos() > 0)
+        let lease = self.terms().lease;
+        lease.as_secs() + u64::from(lease.subsec_nanos() > 0)
     }
 
     /// The names of the Leases, from that of the map: it, and one for each replica.
@@ -155,7 +139,7 @@ impl Shards {
     #[doc(hidden)]
     #[must_use]
     pub fn place(&self) -> (Option<&str>, Option<&str>) {
-        (self.lease.as_deref(), self.namespace.as_deref())
+        self.election.place()
     }
 
     /// The field that decides the shard.
@@ -168,12 +152,12 @@ impl Shards {
     }
 
     pub(crate) fn terms(&self) -> Terms {
-        Terms::new(self.lease_duration, self.renew_deadline, self.retry_period)
+        self.election.terms()
     }
 
     /// The time between the end of a token and the end of its lease.
     pub(crate) fn margin(&self) -> Duration {
-        self.lease_duration.saturating_sub(self.terms().validity)
+        self.election.margin()
     }
 }
 

@@ -99,7 +99,7 @@ impl Elector {
     #[must_use]
     pub fn new(options: ElectorOptions) -> Self {
         let ElectorOptions { controller, mark, lease, namespace, election, leadership, metrics, .. } = options;
-        let terms = Terms::new(election.lease_duration, election.renew_deadline, election.retry_period);
+        let terms = election.terms();
         let scope = WatchedNamespaces::of(&options.namespaces);
         let me = Candidate {
             identity: options.identity.into(),
