@@ -1,6 +1,6 @@
 //! The query of a request.
 
-use std::borrow::Cow;
+use percent_encoding::percent_decode_str;
 
 /// The parameters of a request, decoded, in order.
 #[derive(Clone, Debug, Default)]
@@ -8,10 +8,11 @@ pub(crate) struct Query(Vec<(String, String)>);
 
 impl Query {
     pub(crate) fn parse(text: &str) -> Self {
+        let decoded = |text: &str| percent_decode_str(&text.replace('+', " ")).decode_utf8_lossy().into_owned();
         // The real server takes no semicolons, and leaves out what has one.
         let pairs = text.split('&').filter(|pair| !pair.is_empty() && !pair.contains(';')).map(|pair| {
             let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
-            (decoded(key, true).into_owned(), decoded(value, true).into_owned())
+            (decoded(key), decoded(value))
         });
         Self(pairs.collect())
     }
@@ -37,28 +38,6 @@ impl Query {
         let first = self.0.iter().find(|(name, _)| name == key);
         first.is_some_and(|(_, value)| value != "0" && !value.eq_ignore_ascii_case("false"))
     }
-}
-
-/// Decodes `%XX`, and `+` where it means a space.
-pub(crate) fn decoded(text: &str, plus: bool) -> Cow<'_, str> {
-    if !text.bytes().any(|byte| byte == b'%' || plus && byte == b'+') {
-        return Cow::Borrowed(text);
-    }
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
-    while let [first, tail @ ..] = rest {
-        rest = tail;
-        match (first, tail) {
-            (b'%', [high, low, after @ ..]) if high.is_ascii_hexdigit() && low.is_ascii_hexdigit() => {
-                let digit = |byte: &u8| char::from(*byte).to_digit(16).unwrap_or(0) as u8;
-                bytes.push(digit(high) << 4 | digit(low));
-                rest = after;
-            }
-            (b'+', _) if plus => bytes.push(b' '),
-            _ => bytes.push(*first),
-        }
-    }
-    Cow::Owned(String::from_utf8_lossy(&bytes).into_owned())
 }
 
 #[cfg(test)]

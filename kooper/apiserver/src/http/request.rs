@@ -6,8 +6,9 @@ use bytes::{Bytes, BytesMut};
 use http::request::Parts;
 use http::{HeaderMap, Method, header};
 use http_body_util::BodyExt as _;
+use percent_encoding::percent_decode_str;
 
-use super::query::{Query, decoded};
+use super::query::Query;
 use crate::status::StatusError;
 
 /// The longest body that is read, as on the real server.
@@ -33,7 +34,7 @@ impl Request {
     {
         let body = tokio::time::timeout(BODY_TIMEOUT, read_body(body)).await.map_err(|_| StatusError::timeout())??;
         Ok(Self {
-            path: decoded(parts.uri.path(), false).into_owned(),
+            path: percent_decode_str(parts.uri.path()).decode_utf8_lossy().into_owned(),
             query: Query::parse(parts.uri.query().unwrap_or_default()),
             method: parts.method,
             headers: parts.headers,

@@ -178,24 +178,7 @@ pub(super) fn selects(labels: Option<&str>, fields: Option<&str>, object: &Value
 pub(super) fn parameter(uri: &Uri, name: &str) -> Option<String> {
     let parameters = uri.query()?.split('&').filter_map(|part| part.split_once('='));
     let (_, value) = parameters.into_iter().find(|(known, _)| *known == name)?;
-    Some(decoded(value))
-}
-
-fn decoded(text: &str) -> String {
-    let mut bytes = Vec::new();
-    let mut rest = text.bytes();
-    while let Some(byte) = rest.next() {
-        match byte {
-            b'+' => bytes.push(b' '),
-            b'%' => {
-                let hex: Vec<u8> = rest.by_ref().take(2).collect();
-                let code = std::str::from_utf8(&hex).ok().and_then(|hex| u8::from_str_radix(hex, 16).ok());
-                bytes.push(code.unwrap_or(b'%'));
-            }
-            byte => bytes.push(byte),
-        }
-    }
-    String::from_utf8_lossy(&bytes).into_owned()
+    Some(unescape(&value.replace('+', " ")).into_owned())
 }
 
 /// The same URI with `dryRun=All`.
