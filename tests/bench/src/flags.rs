@@ -61,7 +61,7 @@ pub async fn client(kubeconfig: &Path) -> anyhow::Result<kube::Client> {
 }
 
 /// The configuration in a kubeconfig.
-async fn config(kubeconfig: &Path) -> anyhow::Result<kube::Config> {
+pub async fn config(kubeconfig: &Path) -> anyhow::Result<kube::Config> {
     let file = Kubeconfig::read_from(kubeconfig).context("reading --kubeconfig")?;
     Ok(kube::Config::from_custom_kubeconfig(file, &KubeConfigOptions::default()).await?)
 }

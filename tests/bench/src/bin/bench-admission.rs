@@ -3,7 +3,7 @@
 
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -14,7 +14,7 @@ use http::{Request, header};
 use http_body_util::{BodyExt as _, Full};
 use hyper::client::conn::http1::{self, SendRequest};
 use hyper_util::rt::TokioIo;
-use kooper_bench::{Kind, Usage, document};
+use kooper_bench::{Kind, Running, Usage, document};
 use serde_json::{Value, json};
 use tokio::net::TcpStream;
 use tokio::task::JoinSet;
@@ -197,16 +197,6 @@ fn fields(value: &Value) -> Value {
     match value {
         Value::Object(map) => map.iter().map(|(key, value)| (format!("f:{key}"), fields(value))).collect(),
         _ => json!({}),
-    }
-}
-
-/// A program that is ended when it is dropped.
-struct Running(Child);
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        drop(self.0.kill());
-        drop(self.0.wait());
     }
 }
 

@@ -3,7 +3,7 @@
 
 use std::marker::PhantomData;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -18,7 +18,7 @@ use kooper::handler::Handler;
 use kooper::plan::Plan;
 use kooper::testing::Cluster;
 use kooper::{Action, BoxError, KindExt as _};
-use kooper_bench::{Usage, Wiki, wiki_children};
+use kooper_bench::{Running, Usage, Wiki, client, wiki_children};
 use kooper_tests::control_plane::ControlPlane;
 use kube::api::{Api, ListParams, Patch, PatchParams, PostParams};
 use kube::{Client, CustomResourceExt as _, ResourceExt as _};
@@ -143,11 +143,6 @@ async fn pass(count: u32) -> Result<()> {
     running.stop().await.map_err(boxed)
 }
 
-async fn config(kubeconfig: &Path) -> Result<kube::Config> {
-    let file = kube::config::Kubeconfig::read_from(kubeconfig).context("reading --kubeconfig")?;
-    Ok(kube::Config::from_custom_kubeconfig(file, &Default::default()).await?)
-}
-
 struct Program {
     name: &'static str,
     command: PathBuf,
@@ -207,20 +202,10 @@ fn median(rounds: &[Measured], field: fn(&Measured) -> f64) -> f64 {
     all[all.len() / 2]
 }
 
-/// A program that is ended when it is dropped.
-struct Running(Child);
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        drop(self.0.kill());
-        drop(self.0.wait());
-    }
-}
-
 /// An API server with wikis that have no children yet.
 async fn plane_with_wikis(owners: usize) -> Result<(ControlPlane, Client, Api<Wiki>)> {
     let plane = ControlPlane::start_with(&["--without-controller-manager"]).context("no control plane")?;
-    let client = Client::try_from(config(plane.kubeconfig()).await?)?;
+    let client = client(plane.kubeconfig()).await?;
     plane.apply([serde_json::to_value(Wiki::crd())?]);
     plane.must(&["wait", "--for=condition=Established", "crd/wikis.bench.kooper.dev"]);
     let wikis: Api<Wiki> = Api::namespaced(client.clone(), "default");

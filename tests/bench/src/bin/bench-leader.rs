@@ -7,8 +7,8 @@ use clap::Parser;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kooper::leader::LeaderElection;
 use kooper::{Call, CancellationToken, Controller, Operator};
-use kube::config::{KubeConfigOptions, Kubeconfig};
-use kube::{Client, Config};
+use kooper_bench::config;
+use kube::Client;
 
 #[derive(Parser)]
 struct Arguments {
@@ -23,8 +23,7 @@ struct Arguments {
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {
     let Arguments { kubeconfig, namespace } = Arguments::parse();
-    let kubeconfig = Kubeconfig::read_from(kubeconfig)?;
-    let mut config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;
+    let mut config = config(&kubeconfig).await?;
     let client = Client::try_from(config.clone())?;
     config.default_retry = false;
     let controller = Controller::builder::<ConfigMap>("leader")

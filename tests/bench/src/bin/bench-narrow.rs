@@ -15,10 +15,9 @@ use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kooper::capability::{All, Subset};
 use kooper::metrics::Prometheus;
 use kooper::{CancellationToken, Controller, Health, KindExt, Operator, Reader, prometheus};
+use kube::Client;
 use kube::api::{Api, PostParams};
-use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::core::metadata::PartialObjectMeta;
-use kube::{Client, Config};
 use serde_json::{from_value, json};
 use tokio::time::sleep;
 
@@ -80,9 +79,7 @@ impl Subset for Named {
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {
     let arguments = Arguments::parse();
-    let kubeconfig = Kubeconfig::read_from(&arguments.kubeconfig)?;
-    let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;
-    let client = Client::try_from(config)?;
+    let client = kooper_bench::client(&arguments.kubeconfig).await?;
     match arguments.what {
         What::Fill { secrets } => fill(&client, secrets).await,
         What::Hold { form } => hold(client, form).await,

@@ -17,7 +17,6 @@ use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use kooper_bench::{Proxy, SENT, Usage};
 use kube::client::{Body, ConfigExt as _};
-use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
 use serde_json::{Value, json};
 use tokio::time::{interval, sleep};
@@ -67,8 +66,7 @@ struct Shared {
 #[tokio::main]
 async fn main() -> Result<()> {
     let Arguments { kubeconfig, server, protocol, watches } = Arguments::parse();
-    let config =
-        Config::from_custom_kubeconfig(Kubeconfig::read_from(kubeconfig)?, &KubeConfigOptions::default()).await?;
+    let config = kooper_bench::config(&kubeconfig).await?;
     let (server, own) = (Usage::of(server), Usage::of(std::process::id()));
     let writer = client(&config, Protocol::Http1)?;
     create(&writer, watches).await?;

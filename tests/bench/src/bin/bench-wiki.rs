@@ -9,8 +9,7 @@ use clap::Parser;
 use kooper::metrics::Prometheus;
 use kooper::prometheus::Registry;
 use kooper::{CancellationToken, KindExt as _, Operator};
-use kooper_bench::{Wiki, apply_by_hand, wiki_children};
-use kube::config::Kubeconfig;
+use kooper_bench::{Wiki, apply_by_hand, config, wiki_children};
 
 #[derive(Parser)]
 struct Arguments {
@@ -32,8 +31,7 @@ async fn main() -> Result<()> {
         let _ = io::stdin().read_to_end(&mut Vec::new());
         std::process::exit(0);
     });
-    let file = Kubeconfig::read_from(kubeconfig).context("reading --kubeconfig")?;
-    let config = kube::Config::from_custom_kubeconfig(file, &Default::default()).await?;
+    let config = config(&kubeconfig).await?;
     let layer = Prometheus::new(&Registry::new())?.client_layer(&config.cluster_url);
     let client = kooper::client::connect(config, &layer)?;
     let resync = Duration::from_secs(resync.trim_end_matches('s').parse().context("whole seconds")?);

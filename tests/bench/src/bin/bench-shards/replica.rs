@@ -16,7 +16,6 @@ use kooper::prometheus::proto::MetricFamily;
 use kooper::shards::Shards;
 use kooper::{CancellationToken, Controller, Operator};
 use kooper_bench::Widget;
-use kube::config::{KubeConfigOptions, Kubeconfig};
 use serde::{Deserialize, Serialize};
 use tokio::time::sleep;
 
@@ -83,8 +82,7 @@ pub(crate) struct Counts {
 }
 
 pub(crate) async fn run(arguments: Arguments) -> Result<()> {
-    let kubeconfig = Kubeconfig::read_from(&arguments.kubeconfig)?;
-    let config = kube::Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;
+    let config = kooper_bench::config(&arguments.kubeconfig).await?;
     let registry = Registry::new();
     let metrics = Arc::new(Prometheus::new(&registry)?);
     let client = kooper::client::connect(config.clone(), &metrics.client_layer(&config.cluster_url))?;
