@@ -95,8 +95,7 @@ async fn reconcile(
     }
     let (status, wait) = plan.status(&set);
     children::unless_gone(statuses.apply_status(&set, &status).await)?;
-    let labels = pods.iter().filter_map(|pod| pod.metadata.labels.as_ref()?.get(revisions::LABEL));
-    let used: Vec<_> = labels.map(String::as_str).chain([hash]).collect();
+    let used: Vec<_> = pods.iter().filter_map(|pod| revisions::of_pod(pod)).chain([hash]).collect();
     revisions.clean_up(spec.revision_history_limit, &used, &access).await?;
     Ok(wait.map_or(Action::done(), Action::requeue_after))
 }
@@ -126,10 +125,7 @@ impl Plan {
         let strategy = spec.update_strategy.clone().unwrap_or_default();
         let rolls = strategy.type_.as_deref() != Some("OnDelete");
         let rolling = strategy.rolling_update.unwrap_or_default();
-        let is_new = |pod: &Pod| {
-            let own = pod.metadata.labels.as_ref().and_then(|labels| labels.get(revisions::LABEL));
-            own.map(String::as_str) == Some(hash)
-        };
+        let is_new = |pod: &Pod| revisions::of_pod(pod) == Some(hash);
         let available = |pod: &Pod| available_in(pod, spec.min_ready_seconds, now);
         let is_available =
             |pod: &Pod| pod.metadata.deletion_timestamp.is_none() && available(pod).is_some_and(|left| left.is_zero());

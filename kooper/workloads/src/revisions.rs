@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use k8s_openapi::api::apps::v1::ControllerRevision;
-use k8s_openapi::api::core::v1::PodTemplateSpec;
+use k8s_openapi::api::core::v1::{Pod, PodTemplateSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use k8s_openapi::apimachinery::pkg::runtime::RawExtension;
 use serde_json::{Value, json};
@@ -19,6 +19,11 @@ use kooper_runtime::Result;
 
 /// The label of the pods of a revision.
 pub(super) const LABEL: &str = "controller-revision-hash";
+
+/// The hash of the revision of a pod, or its name.
+pub(super) fn of_pod(pod: &Pod) -> Option<&str> {
+    pod.metadata.labels.as_ref()?.get(LABEL).map(String::as_str)
+}
 
 /// The capabilities for reading and writing revisions.
 pub(super) struct Access {

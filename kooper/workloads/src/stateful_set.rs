@@ -86,8 +86,8 @@ async fn reconcile(
     let (status, wait) = status::status(&set, &replicas, names);
     children::unless_gone(statuses.apply_status(&set, &status).await)?;
     if !step.written && !deleting {
-        let labels = replicas.all.iter().filter_map(|(_, pod)| pod.metadata.labels.as_ref()?.get(revisions::LABEL));
-        let used: Vec<_> = labels.map(String::as_str).chain([current, update]).collect();
+        let of_pods = replicas.all.iter().filter_map(|(_, pod)| revisions::of_pod(pod));
+        let used: Vec<_> = of_pods.chain([current, update]).collect();
         revisions.clean_up(spec.revision_history_limit, &used, &access).await?;
     }
     let wait = wait.into_iter().chain(step.waits.then_some(LOOK)).min();
@@ -190,8 +190,7 @@ async fn step(
     }
     for ordinal in (first_new.max(replicas.wanted.start)..replicas.wanted.end).rev() {
         let Some(pod) = replicas.get(ordinal) else { break };
-        let revision = pod.metadata.labels.as_ref().and_then(|labels| labels.get(revisions::LABEL));
-        if revision.map(String::as_str) != Some(update) && pod.metadata.deletion_timestamp.is_none() {
+        if revisions::of_pod(pod) != Some(update) && pod.metadata.deletion_timestamp.is_none() {
             writers.deleter.delete_object(pod).await?;
             written = true;
             break;

@@ -18,8 +18,7 @@ pub(super) fn status(
 ) -> (StatefulSetStatus, Option<Duration>) {
     let pods = || replicas.all.iter().map(|(_, pod)| pod);
     let is_of = |pod: &Pod, revision: &str| {
-        let own = pod.metadata.labels.as_ref().and_then(|labels| labels.get(revisions::LABEL));
-        pod.metadata.deletion_timestamp.is_none() && own.map(String::as_str) == Some(revision)
+        pod.metadata.deletion_timestamp.is_none() && revisions::of_pod(pod) == Some(revision)
     };
     let is_serving = |pod: &Pod| phase(pod) == "Running" && is_ready(pod);
     let (ready, updated) =
