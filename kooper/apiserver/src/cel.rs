@@ -27,6 +27,7 @@ mod value;
 
 use std::collections::HashMap;
 
+pub(crate) use self::address::Cidr;
 use self::eval::Scope;
 pub(crate) use self::extent::Extent;
 pub(crate) use self::format::{Format, bytes};

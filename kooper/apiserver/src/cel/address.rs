@@ -5,8 +5,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 /// A network.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Cidr {
-    pub(super) address: IpAddr,
-    pub(super) bits: u8,
+    pub(crate) address: IpAddr,
+    pub(crate) bits: u8,
 }
 
 /// Reads an address.
@@ -72,7 +72,7 @@ impl Cidr {
             && Self { address, bits: self.bits }.masked().address == self.masked().address
     }
 
-    pub(super) fn contains_network(self, other: Self) -> bool {
+    pub(crate) fn contains_network(self, other: Self) -> bool {
         self.bits <= other.bits && self.contains(other.address)
     }
 

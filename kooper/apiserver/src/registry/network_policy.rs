@@ -6,6 +6,7 @@ use serde_json::Value;
 
 use super::row::Row;
 use super::strategy::Strategy;
+use crate::cel::Cidr;
 use crate::form;
 use crate::validate::at::At;
 use crate::validate::{Write, selector};
@@ -71,7 +72,7 @@ fn peer(peer: &At<'_>) {
         block_of(&cidr);
         for except in block.field("except").items() {
             if let (Some(whole), Some(part)) = (network(cidr.text()), block_of(&except))
-                && (!contains(whole, part.0) || whole.1 >= part.1)
+                && (whole.bits == part.bits || !whole.contains_network(part))
             {
                 except.invalid("must be a strict subset of `cidr`");
             }
@@ -84,7 +85,7 @@ fn peer(peer: &At<'_>) {
     }
 }
 
-fn block_of(at: &At<'_>) -> Option<(IpAddr, u8)> {
+fn block_of(at: &At<'_>) -> Option<Cidr> {
     let network = network(at.text());
     if network.is_none() {
         at.invalid("must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)");
@@ -92,18 +93,9 @@ fn block_of(at: &At<'_>) -> Option<(IpAddr, u8)> {
     network
 }
 
-/// An address and the length of its prefix.
-fn network(text: &str) -> Option<(IpAddr, u8)> {
+/// A network, in the forms that CEL does not accept, too.
+fn network(text: &str) -> Option<Cidr> {
     let (address, bits) = text.split_once('/')?;
     let (address, bits): (IpAddr, u8) = (address.parse().ok()?, bits.parse().ok()?);
-    (bits <= if address.is_ipv4() { 32 } else { 128 }).then_some((address, bits))
-}
-
-fn contains((network, bits): (IpAddr, u8), address: IpAddr) -> bool {
-    let number = |address: IpAddr| match address {
-        IpAddr::V4(address) => u128::from(u32::from(address)) << 96,
-        IpAddr::V6(address) => u128::from(address),
-    };
-    let mask = u128::MAX.checked_shl(128 - u32::from(bits)).unwrap_or(0);
-    network.is_ipv4() == address.is_ipv4() && number(network) & mask == number(address) & mask
+    (bits <= if address.is_ipv4() { 32 } else { 128 }).then_some(Cidr { address, bits })
 }
