@@ -9,6 +9,8 @@
 
 use serde_json::{Map, Value};
 
+use super::last_applied::html_escaped;
+
 /// The bytes that the copies of one patch may add.
 const MOST_COPIED: usize = 3 << 20;
 
@@ -65,8 +67,8 @@ impl JsonPatch {
         let path = text("path").ok_or(DoesNotFit)?;
         let value = || operation.get("value").cloned().unwrap_or_default();
         match text("op").unwrap_or_default() {
-            "add" => add(document, path, value())?,
-            "replace" => replace(document, path, value())?,
+            "add" => put(document, path, value(), true)?,
+            "replace" => put(document, path, value(), false)?,
             "remove" => drop(remove(document, path)?),
             "test" => {
                 let found = find(document, path)?.unwrap_or(&Value::Null);
@@ -76,7 +78,7 @@ impl JsonPatch {
             }
             "move" => {
                 let moved = remove(document, text("from").ok_or(DoesNotFit)?)?;
-                add(document, path, moved)?;
+                put(document, path, moved, true)?;
             }
             "copy" => {
                 let copy = find(document, text("from").ok_or(DoesNotFit)?)?.cloned().unwrap_or_default();
@@ -84,7 +86,7 @@ impl JsonPatch {
                 if *copied > MOST_COPIED {
                     return Err(DoesNotFit);
                 }
-                add(document, path, copy)?;
+                put(document, path, copy, true)?;
             }
             _ => return Err(DoesNotFit),
         }
@@ -94,11 +96,7 @@ impl JsonPatch {
 
 /// A value whose strings are as Go writes them.
 fn stored_text(value: &Value) -> Value {
-    // Within JSON, these are in strings only.
-    let escapes =
-        [('<', "\\u003c"), ('>', "\\u003e"), ('&', "\\u0026"), ('\u{2028}', "\\u2028"), ('\u{2029}', "\\u2029")];
-    let text = escapes.into_iter().fold(value.to_string(), |text, (char, escape)| text.replace(char, escape));
-    unread(&text).unwrap_or_default()
+    unread(&html_escaped(&value.to_string())).unwrap_or_default()
 }
 
 /// The value of a text whose strings keep their escapes.
@@ -173,7 +171,8 @@ fn find<'a>(document: &'a mut Value, path: &str) -> Result<Option<&'a Value>, Do
     }
 }
 
-fn add(document: &mut Value, path: &str, value: Value) -> Result<(), DoesNotFit> {
+/// Sets a value, which an item of a list makes way for if it is inserted.
+fn put(document: &mut Value, path: &str, value: Value, insert: bool) -> Result<(), DoesNotFit> {
     if path.is_empty() {
         *document = value;
         return Ok(());
@@ -181,27 +180,10 @@ fn add(document: &mut Value, path: &str, value: Value) -> Result<(), DoesNotFit>
     let (holder, last) = holder(document, path)?;
     match holder {
         Value::Object(entries) => drop(entries.insert(last, value)),
-        Value::Array(items) if last == "-" => items.push(value),
+        Value::Array(items) if insert && last == "-" => items.push(value),
         Value::Array(items) => {
-            let index = index(items, &last, true)?;
-            items.insert(index, value);
-        }
-        _ => return Err(DoesNotFit),
-    }
-    Ok(())
-}
-
-fn replace(document: &mut Value, path: &str, value: Value) -> Result<(), DoesNotFit> {
-    if path.is_empty() {
-        *document = value;
-        return Ok(());
-    }
-    let (holder, last) = holder(document, path)?;
-    match holder {
-        Value::Object(entries) => drop(entries.insert(last, value)),
-        Value::Array(items) => {
-            let index = index(items, &last, false)?;
-            items[index] = value;
+            let index = index(items, &last, insert)?;
+            if insert { items.insert(index, value) } else { items[index] = value }
         }
         _ => return Err(DoesNotFit),
     }

@@ -69,7 +69,7 @@ fn annotation(object: &Value) -> Option<&str> {
 }
 
 /// As Go's encoder writes JSON. Outside of strings none of these occur.
-fn html_escaped(json: &str) -> String {
+pub(super) fn html_escaped(json: &str) -> String {
     let escapes =
         [('<', "\\u003c"), ('>', "\\u003e"), ('&', "\\u0026"), ('\u{2028}', "\\u2028"), ('\u{2029}', "\\u2029")];
     escapes.iter().fold(json.to_owned(), |json, (char, escape)| json.replace(*char, escape))
