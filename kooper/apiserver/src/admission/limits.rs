@@ -77,17 +77,17 @@ pub(super) fn check(cluster: &Arc<Cluster>, kind: &Kind, object: &Value) -> Resu
                 for list in ["containers", "initContainers"] {
                     for container in object["spec"][list].as_array().into_iter().flatten() {
                         let amounts = |key: &str| Amounts::read(&container["resources"][key]);
-                        violations(limit, "Container", &amounts("requests"), &amounts("limits"), &mut found);
+                        violations(limit, "Container", &amounts("requests"), Some(&amounts("limits")), &mut found);
                     }
                 }
             }
             for limit in limits(&range, "Pod") {
-                violations(limit, "Pod", &of_pod(object, "requests"), &of_pod(object, "limits"), &mut found);
+                violations(limit, "Pod", &of_pod(object, "requests"), Some(&of_pod(object, "limits")), &mut found);
             }
         } else {
             let requests = Amounts::read(&object["spec"]["resources"]["requests"]);
             for limit in limits(&range, "PersistentVolumeClaim") {
-                violations_of_claim(limit, &requests, &mut found);
+                violations(limit, "PersistentVolumeClaim", &requests, None, &mut found);
             }
         }
         if let Some(why) = aggregate(found) {
@@ -171,32 +171,26 @@ impl Bound {
     }
 }
 
-/// The bounds that containers or pods violate.
-fn violations(limit: &Value, of: &str, requests: &Amounts, limits: &Amounts, found: &mut Vec<String>) {
-    let bound = |name: &str, amount| Bound { amount, request: requests.get(name), limit: limits.get(name) };
+/// The bounds that containers, pods or claims violate; claims have no limits.
+fn violations(limit: &Value, of: &str, requests: &Amounts, limits: Option<&Amounts>, found: &mut Vec<String>) {
+    let bound = |name: &str, amount| {
+        let limit = limits.and_then(|limits| limits.get(name));
+        Bound { amount, request: requests.get(name), limit }
+    };
+    let at_most = if limits.is_some() { Bound::at_most } else { Bound::requests_at_most };
     for (name, amount) in entries(&limit["min"]) {
         let why = bound(&name, amount).at_least();
         found.extend(why.map(|why| format!("minimum {name} usage per {of} is {amount}{why}")));
     }
     for (name, amount) in entries(&limit["max"]) {
-        let why = bound(&name, amount).at_most();
+        let why = at_most(bound(&name, amount));
         found.extend(why.map(|why| format!("maximum {name} usage per {of} is {amount}{why}")));
+    }
+    if limits.is_none() {
+        return;
     }
     for (name, amount) in entries(&limit["maxLimitRequestRatio"]) {
         let why = bound(&name, amount).ratio_at_most();
         found.extend(why.map(|why| format!("{name} max limit to request ratio per {of} is {amount}{why}")));
-    }
-}
-
-fn violations_of_claim(limit: &Value, requests: &Amounts, found: &mut Vec<String>) {
-    let of = "PersistentVolumeClaim";
-    let bound = |name: &str, amount| Bound { amount, request: requests.get(name), limit: None };
-    for (name, amount) in entries(&limit["min"]) {
-        let why = bound(&name, amount).at_least();
-        found.extend(why.map(|why| format!("minimum {name} usage per {of} is {amount}{why}")));
-    }
-    for (name, amount) in entries(&limit["max"]) {
-        let why = bound(&name, amount).requests_at_most();
-        found.extend(why.map(|why| format!("maximum {name} usage per {of} is {amount}{why}")));
     }
 }
