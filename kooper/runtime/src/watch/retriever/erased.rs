@@ -1,7 +1,7 @@
 //! The only place where the types of retrievers are erased.
 
 use std::marker::PhantomData;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use futures_util::StreamExt;
@@ -34,30 +34,42 @@ pub trait ErasedRetriever: Send + Sync {
     }
 }
 
-struct TypedRetriever<K, R>(R, PhantomData<fn() -> K>);
+struct TypedRetriever<K, R> {
+    retriever: R,
+    /// Whether it streams lists, and its longest silence. They may be the user's functions, so they are called once, where
+    /// they may block their thread or panic.
+    settings: OnceLock<(bool, Option<Duration>)>,
+    kind: PhantomData<fn() -> K>,
+}
 
 /// A retriever without its types.
 pub fn erase<K: 'static, R: Retriever<K>>(retriever: R) -> Arc<dyn ErasedRetriever> {
-    Arc::new(TypedRetriever(retriever, PhantomData))
+    Arc::new(TypedRetriever { retriever, settings: OnceLock::new(), kind: PhantomData })
+}
+
+impl<K: 'static, R: Retriever<K>> TypedRetriever<K, R> {
+    fn settings(&self) -> (bool, Option<Duration>) {
+        *self.settings.get_or_init(|| (self.retriever.streams_lists(), self.retriever.longest_silence()))
+    }
 }
 
 impl<K: 'static, R: Retriever<K>> ErasedRetriever for TypedRetriever<K, R> {
     fn list(&self, request: ListRequest) -> BoxFuture<'_, Result<Page, RetrieveError>> {
-        Box::pin(self.0.list(request))
+        Box::pin(self.retriever.list(request))
     }
 
     fn watch(
         &self,
         request: WatchRequest,
     ) -> BoxFuture<'_, Result<BoxStream<'static, Result<Event, RetrieveError>>, RetrieveError>> {
-        Box::pin(async move { self.0.watch(request).await.map(StreamExt::boxed) })
+        Box::pin(async move { self.retriever.watch(request).await.map(StreamExt::boxed) })
     }
 
     fn streams_lists(&self) -> bool {
-        self.0.streams_lists()
+        self.settings().0
     }
 
     fn longest_silence(&self) -> Option<Duration> {
-        self.0.longest_silence()
+        self.settings().1
     }
 }
