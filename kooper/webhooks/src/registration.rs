@@ -93,6 +93,11 @@ pub(crate) enum RegisterError {
     #[error("the API server cannot reach the webhooks at {target}: they stay registered with `Ignore` until it can")]
     Unreached { target: String },
     #[error(
+        "cert-manager has not written its authority into the configuration `{name}`: its new webhooks stay registered \
+         with `Ignore` until it has"
+    )]
+    Untrusted { name: String },
+    #[error(
         "the API server can no longer reach the webhooks at {target}: requests with the failure policy `Fail` are denied"
     )]
     Lost { target: String },
@@ -284,12 +289,13 @@ impl Registration {
         if configuration.is_empty() || is_armed && !is_due {
             return Ok(());
         }
+        let is_trusted = configuration::are_trusted(live);
         for _ in 0..PROBES {
             if probe::is_reached(client, self, configuration.mutates).await? {
                 if is_armed {
                     return Ok(());
                 }
-                if configuration::are_trusted(live) {
+                if is_trusted {
                     apply(client, configuration, live.clone(), bundle, &all).await?;
                     return Ok(());
                 }
@@ -300,11 +306,14 @@ impl Registration {
             sleep(PAUSE).await;
         }
         let target = self.target.to_string();
-        Err(if is_armed && !all.is_empty() {
-            RegisterError::Lost { target }
-        } else {
-            RegisterError::Unreached { target }
-        })
+        if is_armed && !all.is_empty() {
+            return Err(RegisterError::Lost { target });
+        }
+        // Without it, the API server reaches none of them, or the probe only.
+        if !is_trusted && !configuration::are_trusted(&self::live(client, configuration).await?) {
+            return Err(RegisterError::Untrusted { name: configuration.name() });
+        }
+        Err(RegisterError::Unreached { target })
     }
 
     /// Tells the status page how each webhook is registered.
