@@ -71,7 +71,11 @@ fn check_json(data: &At<'_>, key: &str) {
     let why = match serde_json::from_slice::<Value>(&text) {
         Ok(Value::Object(_) | Value::Null) => return,
         Ok(other) => syntax::not_a(&other, syntax::MAP),
-        Err(error) => syntax::error(&text).unwrap_or_else(|| error.to_string()),
+        // Go takes deeper objects, and strings that are not UTF-8.
+        Err(_) => match syntax::error(&text) {
+            Some(why) => why,
+            None => return,
+        },
     };
     data.named(format!("data[{key}]")).invalid_as(&json!("<secret contents redacted>"), why);
 }
@@ -97,6 +101,7 @@ mod tests {
     fn the_file_of_a_registry_is_a_json_object() {
         let file = |text: &str| mistakes("dockerconfigjson", ".dockerconfigjson", text);
         assert_eq!(file(r#"{"auths": {}}"#), [""; 0]);
+        assert_eq!(file(r#"{"auths": "\ud800"}"#), [""; 0]);
         let invalid = "data[.dockerconfigjson]: Invalid value: \"<secret contents redacted>\": ";
         let why = "json: cannot unmarshal array into Go value of type map[string]interface {}";
         assert_eq!(file("[]"), [format!("{invalid}{why}")]);
