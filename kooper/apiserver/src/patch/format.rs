@@ -62,7 +62,8 @@ pub(crate) fn quote(text: &str) -> String {
 pub(crate) fn is_printable(char: char) -> bool {
     let invisible = matches!(char,
         '\u{ad}' | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}'
-        | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e000}'..='\u{f8ff}' | '\u{e0000}'..='\u{10ffff}');
+        | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e000}'..='\u{f8ff}' | '\u{e0000}'..='\u{e00ff}'
+        | '\u{e01f0}'..='\u{10ffff}');
     char == ' ' || !(char.is_control() || char.is_whitespace() || invisible)
 }
 
@@ -104,6 +105,7 @@ mod tests {
             r#"map[string]interface {}{"a":map[string]interface {}{"z":1.5}, "b":[]interface {}{1, "x", interface {}(nil), true}}"#
         );
         assert_eq!(quote("a\"b\\\n\u{1}é\u{200b}"), r#""a\"b\\\n\x01é\u200b""#);
+        assert_eq!(quote("\u{e0100}\u{e0001}"), "\"\u{e0100}\\U000e0001\"");
     }
 
     #[test]
