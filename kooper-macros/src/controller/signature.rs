@@ -228,6 +228,7 @@ fn check_place(role: Role, signature: &Signature, errors: &mut Errors) -> bool {
 /// `lacks_parameter`: the attribute lists kinds, and the error for the list advises a type parameter instead of `impl`.
 fn check_argument(role: Role, at: usize, argument: &PatType, kind: &str, lacks_parameter: bool, errors: &mut Errors) {
     let (ty, noun, name) = (&*argument.ty, role.noun(), role.attribute());
+    let is_object = lacks_parameter && last_word(ty) == "Arc";
     if let Some(attribute) = argument.attrs.iter().find(|attribute| condition(attribute).is_some()) {
         errors.add(
             Place::of(attribute),
@@ -239,7 +240,7 @@ fn check_argument(role: Role, at: usize, argument: &PatType, kind: &str, lacks_p
     if let Type::Reference(reference) = plain(ty) {
         let owned = owned(role, at, &reference.elem, kind);
         errors.add(Place::of(ty), message!("a {noun} takes its arguments by value: write {owned}"));
-    } else if let Some(word) = find_word("impl", ty.to_token_stream()).filter(|_| !lacks_parameter) {
+    } else if let Some(word) = find_word("impl", ty.to_token_stream()).filter(|_| !is_object) {
         errors.add(word, message!("arguments are extracted by their types: write the type instead of `impl …`"));
     }
 }
