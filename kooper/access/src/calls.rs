@@ -5,7 +5,6 @@ mod metrics;
 mod reporter;
 mod totals;
 
-use std::fmt;
 use std::sync::Arc;
 
 use kooper_runtime::internal::call::extensions::Extensions;
@@ -40,11 +39,7 @@ pub struct Additions {
     pub observers: Vec<Arc<dyn CallObserver>>,
 }
 
-impl fmt::Debug for Additions {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Additions").field("extensions", &self.extensions).finish_non_exhaustive()
-    }
-}
+kooper_runtime::internal::debug_fields! { Additions { extensions } }
 
 /// Makes the observers of a controller with these settings, and adds some of its handlers.
 pub(crate) fn observe(

@@ -160,11 +160,7 @@ impl Inner {
     }
 }
 
-impl std::fmt::Debug for EventSink {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("EventSink").finish_non_exhaustive()
-    }
-}
+kooper_runtime::internal::debug_fields! { EventSink {} }
 
 #[cfg(test)]
 mod tests;

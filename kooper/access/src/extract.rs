@@ -124,11 +124,7 @@ impl<O, S> Clone for Context<O, S> {
     }
 }
 
-impl<O, S> std::fmt::Debug for Context<O, S> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Context").field("call", &self.call).finish_non_exhaustive()
-    }
-}
+kooper_runtime::internal::debug_fields! { Context<O, S> { call } }
 
 /// The last known state of a removed object, for `deleted`.
 #[derive(Debug)]

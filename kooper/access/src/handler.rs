@@ -86,11 +86,7 @@ impl<O> Clone for HandlerService<O> {
     }
 }
 
-impl<O> std::fmt::Debug for HandlerService<O> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("HandlerService").finish_non_exhaustive()
-    }
-}
+kooper_runtime::internal::debug_fields! { HandlerService<O> {} }
 
 impl<O> Service<Input<O>> for HandlerService<O> {
     type Response = Action;

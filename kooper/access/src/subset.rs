@@ -253,11 +253,7 @@ pub(crate) fn selected(controller: &ControllerContext, subset: TypeId) -> Option
     controller.extensions.get::<Subsets>().0.get(&subset).copied()
 }
 
-impl<T> fmt::Debug for All<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("All").field("selected", &self.selected).finish_non_exhaustive()
-    }
-}
+kooper_runtime::internal::debug_fields! { All<T> { selected } }
 
 #[cfg(test)]
 mod tests {

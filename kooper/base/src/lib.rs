@@ -12,3 +12,18 @@ pub mod error;
 pub mod executor;
 pub mod leader;
 pub mod metrics;
+
+/// Implements `Debug` for a type that shows some of its fields only, whatever its parameters are.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! debug_fields {
+    ($type:ident $(<$($parameter:ident),+>)? { $($field:ident),* }) => {
+        impl$(<$($parameter),+>)? ::std::fmt::Debug for $type$(<$($parameter),+>)? {
+            fn fmt(&self, f: &mut ::std::fmt::Formatter<'_>) -> ::std::fmt::Result {
+                let mut shown = f.debug_struct(::std::stringify!($type));
+                $(shown.field(::std::stringify!($field), &self.$field);)*
+                shown.finish_non_exhaustive()
+            }
+        }
+    };
+}

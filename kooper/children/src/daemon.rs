@@ -229,11 +229,7 @@ async fn note<P: Kind, S: Send + Sync + 'static>(
     }
 }
 
-impl<H> std::fmt::Debug for NotingDaemon<H> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("NotingDaemon").finish_non_exhaustive()
-    }
-}
+kooper_runtime::internal::debug_fields! { NotingDaemon<H> {} }
 
 #[cfg(test)]
 mod tests {

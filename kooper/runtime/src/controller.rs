@@ -122,11 +122,7 @@ impl ControllerSpec {
     }
 }
 
-impl std::fmt::Debug for ControllerSpec {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("ControllerSpec").field("config", &self.config).field("kind", &self.kind).finish_non_exhaustive()
-    }
-}
+kooper_base::debug_fields! { ControllerSpec { config, kind } }
 
 /// What the crates above add to the run of a controller.
 pub struct Hooks {
@@ -144,8 +140,4 @@ pub struct Hooks {
     pub partition: Option<Arc<dyn Partition>>,
 }
 
-impl std::fmt::Debug for Hooks {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Hooks").field("extensions", &self.extensions).finish_non_exhaustive()
-    }
-}
+kooper_base::debug_fields! { Hooks { extensions } }

@@ -1,6 +1,6 @@
 //! The items that the other crates of Kooper use, by the module that they are in.
 
-pub use kooper_base::{backoff, client, clock, error, executor};
+pub use kooper_base::{backoff, client, clock, debug_fields, error, executor};
 
 pub mod call {
     pub use crate::call::Tasks;

@@ -164,11 +164,7 @@ pub struct WorkQueue {
 
 struct OnAdd(Box<dyn Fn() + Send + Sync>);
 
-impl std::fmt::Debug for OnAdd {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("OnAdd").finish_non_exhaustive()
-    }
-}
+kooper_base::debug_fields! { OnAdd {} }
 
 #[derive(Debug)]
 struct Shared {

@@ -440,8 +440,4 @@ fn passed(
     (0..number).map(passed).collect()
 }
 
-impl fmt::Debug for Exploration {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Exploration").field("seed", &self.seed).field("limit", &self.limit).finish_non_exhaustive()
-    }
-}
+kooper_runtime::internal::debug_fields! { Exploration { seed, limit } }

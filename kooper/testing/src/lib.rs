@@ -358,11 +358,7 @@ impl Inner {
     }
 }
 
-impl std::fmt::Debug for Inner {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Inner").field("sent", &self.sent).finish_non_exhaustive()
-    }
-}
+kooper_runtime::internal::debug_fields! { Inner { sent } }
 
 fn call(controller: &str, key: ObjectKey, attempt: u32, cancelled: CancellationToken) -> Call {
     let mut reasons = Reasons::default();

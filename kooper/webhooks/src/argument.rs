@@ -97,11 +97,7 @@ impl<K, S> Context<K, S> {
     }
 }
 
-impl<K, S> std::fmt::Debug for Context<K, S> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Context").field("admission", &self.admission).finish_non_exhaustive()
-    }
-}
+kooper_runtime::internal::debug_fields! { Context<K, S> { admission } }
 
 #[diagnostic::do_not_recommend]
 impl<K: Send + Sync + 'static> NewObject<K> for Arc<K> {

@@ -146,11 +146,7 @@ impl Drop for Server {
     }
 }
 
-impl std::fmt::Debug for Shared {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Shared").field("webhooks", &self.webhooks).finish_non_exhaustive()
-    }
-}
+kooper_runtime::internal::debug_fields! { Shared { webhooks } }
 
 /// Starts the runtime of the server, and the thread that watches over it and drops it.
 fn spawn(socket: TcpListener, shared: Arc<Shared>, stop: CancellationToken) -> io::Result<JoinHandle<()>> {

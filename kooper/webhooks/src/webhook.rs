@@ -440,11 +440,7 @@ fn undecodable<K: DeserializeOwned>(raw: &RawValue) -> Option<BoxError> {
     object.decode::<K>().err().map(Into::into)
 }
 
-impl<K, M, S> std::fmt::Debug for Builder<K, M, S> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Builder").field("name", &self.name).finish_non_exhaustive()
-    }
-}
+kooper_runtime::internal::debug_fields! { Builder<K, M, S> { name } }
 
 #[cfg(test)]
 mod tests;

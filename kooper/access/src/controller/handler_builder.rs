@@ -35,23 +35,11 @@ pub struct TypedHandler<K, O, S, T> {
 #[doc(hidden)]
 pub struct CompleteHandler<O, S>(HandlerFn<O, S>);
 
-impl<K, O, S, A> std::fmt::Debug for HandlerBuilder<K, O, S, A> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("HandlerBuilder").field("builder", &self.builder).finish_non_exhaustive()
-    }
-}
+kooper_runtime::internal::debug_fields! { HandlerBuilder<K, O, S, A> { builder } }
 
-impl<K, O, S, T> std::fmt::Debug for TypedHandler<K, O, S, T> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("TypedHandler").finish_non_exhaustive()
-    }
-}
+kooper_runtime::internal::debug_fields! { TypedHandler<K, O, S, T> {} }
 
-impl<O, S> std::fmt::Debug for CompleteHandler<O, S> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("CompleteHandler").finish_non_exhaustive()
-    }
-}
+kooper_runtime::internal::debug_fields! { CompleteHandler<O, S> {} }
 
 #[diagnostic::do_not_recommend]
 impl<O: 'static, S: 'static> Handler<O, S, ()> for CompleteHandler<O, S> {

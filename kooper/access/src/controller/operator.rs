@@ -462,8 +462,4 @@ fn check_claims(controllers: &[Controller]) -> Result<(), ConfigError> {
     Ok(())
 }
 
-impl std::fmt::Debug for Builder {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Builder").field("controllers", &self.controllers).finish_non_exhaustive()
-    }
-}
+kooper_runtime::internal::debug_fields! { Builder { controllers } }

@@ -1,7 +1,7 @@
 //! A program of controllers.
 
+use std::io;
 use std::process::ExitCode;
-use std::{fmt, io};
 
 use prometheus::Registry;
 use serde::de::DeserializeOwned;
@@ -196,8 +196,4 @@ impl App {
     }
 }
 
-impl fmt::Debug for App {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("App").field("name", &self.name).field("version", &self.version).finish_non_exhaustive()
-    }
-}
+kooper_runtime::internal::debug_fields! { App { name, version } }

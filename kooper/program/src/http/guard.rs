@@ -245,11 +245,7 @@ impl Guard {
     }
 }
 
-impl std::fmt::Debug for Guard {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Guard").finish_non_exhaustive()
-    }
-}
+kooper_runtime::internal::debug_fields! { Guard {} }
 
 impl AuthError {
     pub(super) fn response(self) -> Response<Full<Bytes>> {

@@ -181,11 +181,7 @@ impl MetricsRecorder for Prometheus {
     }
 }
 
-impl std::fmt::Debug for Prometheus {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Prometheus").finish_non_exhaustive()
-    }
-}
+kooper_runtime::internal::debug_fields! { Prometheus {} }
 
 /// All metrics as one collector, so that a registry takes all of them or none.
 struct Everything(Arc<Inner>);

@@ -199,11 +199,7 @@ impl ControllerContext {
     }
 }
 
-impl std::fmt::Debug for ControllerContext {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("ControllerContext").field("controller", &self.controller).finish_non_exhaustive()
-    }
-}
+kooper_base::debug_fields! { ControllerContext { controller } }
 
 #[cfg(test)]
 mod tests {

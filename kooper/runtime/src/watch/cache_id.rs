@@ -116,11 +116,7 @@ impl CacheRequest {
     }
 }
 
-impl std::fmt::Debug for CacheRequest {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("CacheRequest").field("id", &self.id).field("kind", &self.kind).finish_non_exhaustive()
-    }
-}
+kooper_base::debug_fields! { CacheRequest { id, kind } }
 
 #[cfg(test)]
 mod tests {

@@ -235,11 +235,4 @@ impl Drop for Server {
     }
 }
 
-impl std::fmt::Debug for Server {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Server")
-            .field("backend", &self.backend)
-            .field("namespace", &self.namespace)
-            .finish_non_exhaustive()
-    }
-}
+kooper_runtime::internal::debug_fields! { Server { backend, namespace } }

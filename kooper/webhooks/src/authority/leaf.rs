@@ -53,8 +53,4 @@ impl Leaf {
     }
 }
 
-impl std::fmt::Debug for Leaf {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Leaf").field("names", &self.names).finish_non_exhaustive()
-    }
-}
+kooper_runtime::internal::debug_fields! { Leaf { names } }

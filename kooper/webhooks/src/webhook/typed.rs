@@ -28,17 +28,9 @@ pub struct TypedFunction<K, M, S, T, O> {
     uses: Uses,
 }
 
-impl<K, M, S, A> std::fmt::Debug for FunctionBuilder<K, M, S, A> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("FunctionBuilder").field("builder", &self.builder).finish_non_exhaustive()
-    }
-}
+kooper_runtime::internal::debug_fields! { FunctionBuilder<K, M, S, A> { builder } }
 
-impl<K, M, S, T, O> std::fmt::Debug for TypedFunction<K, M, S, T, O> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("TypedFunction").field("builder", &self.builder).finish_non_exhaustive()
-    }
-}
+kooper_runtime::internal::debug_fields! { TypedFunction<K, M, S, T, O> { builder } }
 
 impl<K, M, S> Builder<K, M, S> {
     /// Begins a function without arguments.

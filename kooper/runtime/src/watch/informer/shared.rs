@@ -177,11 +177,7 @@ impl Watched {
     }
 }
 
-impl std::fmt::Debug for Watched {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Watched").field("status", &self.status).finish_non_exhaustive()
-    }
-}
+kooper_base::debug_fields! { Watched { status } }
 
 /// Passes changes to all sinks.
 #[derive(Default)]
