@@ -191,9 +191,7 @@ async fn children_stay_as_they_are_when_their_shard_changes_hands(cluster: Clust
     let after = secrets(&cluster).await?;
     assert_eq!(after.keys().collect::<Vec<_>>(), before.keys().collect::<Vec<_>>());
     assert!(after.iter().all(|(name, secret)| secret.uid() != before[name].uid()));
-    third.stop().await?;
-    notes.check();
-    Ok(())
+    notes.stop_and_check([third]).await
 }
 
 #[kooper::test(start_paused = true)]

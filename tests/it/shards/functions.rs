@@ -76,9 +76,7 @@ async fn a_key_from_outside_is_handled_by_the_owner_of_its_object_alone(cluster:
     tokio::time::sleep(SETTLE).await;
     let handled = notes.since(before);
     assert!(handled.len() == 24 && handled.values().all(|by| by.contains("b")), "{handled:?}");
-    second.stop().await?;
-    notes.check();
-    Ok(())
+    notes.stop_and_check([second]).await
 }
 
 #[kooper::test(start_paused = true)]
@@ -107,10 +105,7 @@ async fn a_trigger_for_all_calls_a_replica_for_its_own_objects_alone(cluster: Cl
     tokio::time::sleep(SETTLE).await;
     let handled = notes.since(before);
     assert!(handled.len() == 24 && notes.count() == before + 24, "{handled:?}");
-    first.stop().await?;
-    second.stop().await?;
-    notes.check();
-    Ok(())
+    notes.stop_and_check([first, second]).await
 }
 
 #[kooper::test(start_paused = true)]
@@ -170,10 +165,7 @@ async fn a_cleanup_that_runs_ends_before_its_shard_changes_hands(cluster: Cluste
     assert_eq!(counts(&log), objects.iter().map(|object| (object.name_any(), 1)).collect());
     assert!(notes.calls().iter().all(|call| call.who == "a"), "{:?}", notes.calls());
     assert_eq!(cluster.list::<ConfigMap>().await?.iter().filter(|one| one.labels().contains_key("app")).count(), 0);
-    first.stop().await?;
-    second.stop().await?;
-    notes.check();
-    Ok(())
+    notes.stop_and_check([first, second]).await
 }
 
 #[kooper::test(start_paused = true)]
@@ -235,7 +227,5 @@ async fn a_daemon_ends_before_its_shard_changes_hands_and_begins_in_the_next_own
     assert_eq!(of("b"), all / 2, "half of the shards have changed hands");
     first.stop().await?;
     eventually("the second replica runs all", || of("b") >= all).await;
-    second.stop().await?;
-    notes.check();
-    Ok(())
+    notes.stop_and_check([second]).await
 }

@@ -166,8 +166,5 @@ async fn a_reader_of_the_metadata_of_the_own_kind_has_all_objects_beside_a_clean
     assert_eq!(spread(&touch(&cluster, &objects, "1", &notes).await?).len(), 2, "both work");
     let lines: BTreeSet<String> = seen.lines().split_off(before).into_iter().collect();
     assert_eq!(lines, [objects.len().to_string()].into());
-    first.stop().await?;
-    second.stop().await?;
-    notes.check();
-    Ok(())
+    notes.stop_and_check([first, second]).await
 }

@@ -58,9 +58,7 @@ async fn with_one_shard_one_replica_works_and_another_stands_by_until_it_stops(c
         .await;
     let shared = spread(&touch(&cluster, &objects, "2", &notes).await?);
     assert_eq!(shared.into_iter().collect::<Vec<_>>(), [("b", 8)]);
-    second.stop().await?;
-    notes.check();
-    Ok(())
+    notes.stop_and_check([second]).await
 }
 
 #[kooper::test(start_paused = true)]
@@ -89,9 +87,7 @@ async fn replicas_that_join_share_the_objects_and_those_that_stop_hand_them_over
     tokio::time::sleep(SETTLE).await;
     let shared = spread(&touch(&cluster, &objects, "3", &notes).await?);
     assert_eq!(shared.into_iter().collect::<Vec<_>>(), [("c", 48)]);
-    third.stop().await?;
-    notes.check();
-    Ok(())
+    notes.stop_and_check([third]).await
 }
 
 /// The longest pauses of objects that are called again and again.
@@ -158,10 +154,7 @@ async fn a_call_that_does_not_end_keeps_its_shard_and_pauses_the_other_objects_f
     println!("handed over after {:?}; the longest pause was {:?}", ended.elapsed(), pauses.longest());
     assert!(ended.elapsed() <= LEASE + Duration::from_millis(250), "at the next attempt: {:?}", ended.elapsed());
     assert!(attempt.contains(&pauses.longest()), "{:?}", pauses.longest());
-    first.stop().await?;
-    second.stop().await?;
-    notes.check();
-    Ok(())
+    notes.stop_and_check([first, second]).await
 }
 
 #[kooper::test(start_paused = true)]
@@ -227,9 +220,7 @@ async fn a_split_disturbs_no_object(cluster: Cluster) -> Result<()> {
     notes.check_that_nothing_else_has_happened();
     touch(&cluster, &objects, "1", &notes).await?;
     assert_eq!(notes.calls().last().map(|call| call.shard.count), Some(64));
-    second.stop().await?;
-    notes.check();
-    Ok(())
+    notes.stop_and_check([second]).await
 }
 
 #[kooper::test(start_paused = true)]
@@ -258,11 +249,7 @@ async fn fewer_shards_and_those_of_another_field_are_shared_anew_once_all_replic
         spread(&touch(&cluster, &objects, &turn.to_string(), &notes).await?);
         assert_eq!(notes.calls().last().map(|call| call.shard.count), Some(count), "{turn}");
     }
-    for replica in replicas {
-        replica.stop().await?;
-    }
-    notes.check();
-    Ok(())
+    notes.stop_and_check(replicas).await
 }
 
 #[kooper::test(start_paused = true)]
@@ -288,10 +275,7 @@ async fn objects_of_a_namespace_stay_together_if_it_decides_their_shard(cluster:
         let by = of_tenant.next().expect("it has objects").1;
         assert!(of_tenant.all(|(_, other)| other == by), "{handled:?}");
     }
-    first.stop().await?;
-    second.stop().await?;
-    notes.check();
-    Ok(())
+    notes.stop_and_check([first, second]).await
 }
 
 #[kooper::test(start_paused = true)]
@@ -321,10 +305,7 @@ async fn a_person_drains_a_replica_and_moves_shards(cluster: Cluster) -> Result<
     override_plan(&cluster, &map, Value::Null).await?;
     tokio::time::sleep(SETTLE).await;
     assert_eq!(spread(&touch(&cluster, &objects, "2", &notes).await?).len(), 2, "the plan alone decides again");
-    first.stop().await?;
-    second.stop().await?;
-    notes.check();
-    Ok(())
+    notes.stop_and_check([first, second]).await
 }
 
 #[kooper::test(start_paused = true)]
@@ -342,10 +323,7 @@ async fn more_replicas_than_members_are_ready_and_wait(cluster: Cluster) -> Resu
     first.stop().await?;
     tokio::time::sleep(SETTLE).await;
     assert!(spread(&touch(&cluster, &objects, "2", &notes).await?).contains_key("c"), "a place became free");
-    second.stop().await?;
-    third.stop().await?;
-    notes.check();
-    Ok(())
+    notes.stop_and_check([second, third]).await
 }
 
 /// Two installations that should have different instance names.
@@ -378,9 +356,7 @@ async fn a_replica_that_watches_other_namespaces_is_ready_and_waits(cluster: Clu
     third.stop().await?;
     tokio::time::sleep(SETTLE).await;
     assert!(maps().await?.contains("elsewhere"), "it works when the others have stopped");
-    second.stop().await?;
-    notes.check();
-    Ok(())
+    notes.stop_and_check([second]).await
 }
 
 #[kooper::test(start_paused = true)]
@@ -421,7 +397,5 @@ async fn of_two_installations_that_start_at_the_same_moment_one_works_and_then_t
     tokio::time::sleep(SETTLE).await;
     let (who, objects) = if is_first { ("b", &objects[1]) } else { ("a", &objects[0]) };
     assert_eq!(spread(&touch(&cluster, objects, "2", &notes).await?), [(who, 12)].into());
-    waits.stop().await?;
-    notes.check();
-    Ok(())
+    notes.stop_and_check([waits]).await
 }

@@ -91,10 +91,7 @@ async fn a_controller_whose_lease_was_named_moves_to_shards_with_that_lease(clus
     let leases: Vec<Lease> = cluster.list().await?;
     let names: Vec<_> = leases.iter().map(ResourceExt::name_any).collect();
     assert!(names.iter().all(|name| name == "pantry" || name.starts_with("pantry--")), "{names:?}");
-    first.stop().await?;
-    second.stop().await?;
-    work.notes.check();
-    Ok(())
+    work.notes.stop_and_check([first, second]).await
 }
 
 #[kooper::test(start_paused = true)]
@@ -148,7 +145,5 @@ async fn a_controller_moves_from_leader_election_to_shards_and_back_with_no_two_
     cluster.delete(map).await?;
     let back = cluster.run([work.elected("back")?]).await?;
     work.is_done_by(&["back"]).await;
-    back.stop().await?;
-    work.notes.check();
-    Ok(())
+    work.notes.stop_and_check([back]).await
 }

@@ -11,7 +11,7 @@ use k8s_openapi::api::rbac::v1::ClusterRoleBinding;
 use kooper::controller::Builder;
 use kooper::prelude::*;
 use kooper::shards::Shards;
-use kooper::testing::Cluster;
+use kooper::testing::{self, Cluster};
 use kooper::{Controller, Shard};
 use kooper_runtime::internal::client::{RequestLayer, from_fn};
 use kooper_runtime::internal::leader::new_identity;
@@ -112,6 +112,15 @@ impl Notes {
             let last = terms.insert(call.object.clone(), call.shard.term).unwrap_or_default();
             assert!(last <= call.shard.term, "{call:?} after term {last}");
         }
+    }
+
+    /// Stops the last replicas, and checks what all have noted.
+    pub(super) async fn stop_and_check(&self, last: impl IntoIterator<Item = testing::Running>) -> Result<()> {
+        for replica in last {
+            replica.stop().await?;
+        }
+        self.check();
+        Ok(())
     }
 }
 

@@ -44,9 +44,7 @@ async fn the_shards_of_a_replica_that_dies_are_taken_over(cluster: Cluster) -> R
     assert!(died.elapsed() < Duration::from_secs(16), "{:?}", died.elapsed());
     tokio::time::sleep(SETTLE).await;
     assert_eq!(spread(&touch(&cluster, &objects, "2", &notes).await?).into_iter().collect::<Vec<_>>(), [("b", 24)]);
-    second.stop().await?;
-    notes.check();
-    Ok(())
+    notes.stop_and_check([second]).await
 }
 
 #[kooper::test(start_paused = true)]
@@ -276,10 +274,7 @@ async fn the_shards_are_shared_anew_after_their_map_was_deleted(cluster: Cluster
     cluster.delete(map).await?;
     tokio::time::sleep(SETTLE).await;
     assert_eq!(spread(&touch(&cluster, &objects, "1", &notes).await?).len(), 2);
-    first.stop().await?;
-    second.stop().await?;
-    notes.check();
-    Ok(())
+    notes.stop_and_check([first, second]).await
 }
 
 #[kooper::test(start_paused = true)]
@@ -302,9 +297,7 @@ async fn a_lease_of_another_program_is_left_alone(cluster: Cluster) -> Result<()
     cluster.delete(&now).await?;
     let running = cluster.run([noting("b", &notes).build()?]).await?;
     eventually("its objects are handled", || notes.count() >= handled + 8).await;
-    running.stop().await?;
-    notes.check();
-    Ok(())
+    notes.stop_and_check([running]).await
 }
 
 /// Without its mark it is the map nevertheless: calls run by it.
@@ -323,8 +316,5 @@ async fn a_map_whose_mark_was_removed_is_still_the_map(cluster: Cluster) -> Resu
     assert_eq!(spread(&touch(&cluster, &objects, "2", &notes).await?), before);
     let later: Lease = cluster.get(&*map.name_any()).await?.ok_or("it was deleted")?;
     assert_eq!((text(&later), later.uid()), (text(&now), now.uid()));
-    first.stop().await?;
-    second.stop().await?;
-    notes.check();
-    Ok(())
+    notes.stop_and_check([first, second]).await
 }

@@ -69,9 +69,7 @@ async fn a_change_of_a_related_object_calls_the_handler_once_for_each_object_in_
     first.stop().await?;
     tokio::time::sleep(SETTLE).await;
     assert_eq!(spread(&change("2").await?), [("b", 24)].into());
-    second.stop().await?;
-    notes.check();
-    Ok(())
+    notes.stop_and_check([second]).await
 }
 
 #[kooper::test(start_paused = true)]
@@ -116,10 +114,7 @@ async fn a_reader_has_the_objects_of_all_shards_also_those_of_the_kind_of_the_co
     let all = |who| format!("{who}: {OBJECTS} configs with {{\"new\"}}, 3 secrets");
     assert_eq!(lines.len(), OBJECTS, "{lines:?}");
     assert_eq!(lines.into_iter().collect::<BTreeSet<_>>(), [all("a"), all("b")].into());
-    first.stop().await?;
-    second.stop().await?;
-    notes.check();
-    Ok(())
+    notes.stop_and_check([first, second]).await
 }
 
 #[kooper::test(start_paused = true)]
@@ -164,9 +159,7 @@ async fn a_timer_of_an_object_whose_shard_moves_runs_in_the_new_owner_alone(clus
     let before = notes.count();
     tokio::time::sleep(3 * EVERY).await;
     assert_eq!((spread(&notes.since(before)), notes.count() - before), ([("a", all)].into(), 3 * all));
-    first.stop().await?;
-    notes.check();
-    Ok(())
+    notes.stop_and_check([first]).await
 }
 
 /// Notes each run of a task in a replica.
@@ -214,7 +207,5 @@ async fn a_task_beside_shards_runs_in_one_replica_or_everywhere(cluster: Cluster
     let further = |line| after[line] - before.get(line).copied().unwrap_or_default();
     assert!(["b as leader", "b everywhere"].into_iter().all(|line| further(line) >= 6), "{after:?}");
     assert_eq!(spread(&touch(&cluster, &objects, "2", &notes).await?), [("b", 24)].into());
-    second.stop().await?;
-    notes.check();
-    Ok(())
+    notes.stop_and_check([second]).await
 }
