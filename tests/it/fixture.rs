@@ -12,6 +12,7 @@ use kooper::metrics::Prometheus;
 use kooper::retriever::{Event, ListRequest, Page, RetrieveError, Retriever, WatchRequest};
 use kooper::{CancellationToken, Controller, Operator};
 use kooper::{Health, Kind, RunError};
+use kube::Resource;
 use serde::de::DeserializeOwned;
 use tokio::task::JoinHandle;
 
@@ -150,4 +151,11 @@ pub(crate) fn config(name: &str, value: &str) -> ConfigMap {
     config.metadata.uid = Some(name.to_owned());
     config.data = Some([("value".to_owned(), value.to_owned())].into());
     config
+}
+
+/// An object that only has a name.
+pub(crate) fn with_name<T: Resource + Default>(name: &str) -> T {
+    let mut object = T::default();
+    object.meta_mut().name = Some(name.to_owned());
+    object
 }

@@ -24,7 +24,7 @@ use parking_lot::Mutex;
 use serde_json::json;
 use tokio::sync::watch;
 
-use crate::fixture::{Log, config, eventually, run_edited};
+use crate::fixture::{Log, config, eventually, run_edited, with_name};
 
 /// The objects with these uids, which are also their names.
 #[derive(Default)]
@@ -166,8 +166,7 @@ async fn planned(owner: Arc<ConfigMap>, children: Children, owners: Patcher<Conf
 #[kooper::test]
 async fn two_children_are_planned_above_a_call_with_the_permissions_of_their_kinds(cluster: Cluster) -> Result<()> {
     let running = cluster.run([planned::controller()?]).await?;
-    let mut owner = ConfigMap::default();
-    owner.metadata.name = Some("shop".to_owned());
+    let mut owner: ConfigMap = with_name("shop");
     owner.metadata.labels = Some([("app".to_owned(), "shop".to_owned())].into());
     let owner = cluster.create(&owner).await?;
     let has_key = |owner: &ConfigMap| owner.data.as_ref().is_some_and(|data| data["key"] == "shop-key");

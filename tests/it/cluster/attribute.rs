@@ -19,6 +19,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
+use crate::fixture::with_name;
+
 #[derive(CustomResource, Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[kube(group = "example.com", version = "v1", kind = "Shop", namespaced, status = "ShopStatus")]
 struct ShopSpec {
@@ -33,8 +35,7 @@ struct ShopStatus {
 /// A Secret for each Shop, and a log of the closed ones.
 #[kooper::controller(resource = Shop, cleanup = close, finalizer = "example.com/shop", backoff = ("5ms", "50ms"), main = false)]
 async fn shops(shop: Arc<Shop>, secrets: OwnedApplier<Secret>, statuses: StatusWriter<Shop>) -> Result<()> {
-    let mut secret = Secret::default();
-    secret.metadata.name = Some(format!("{}-key", shop.name_any()));
+    let mut secret: Secret = with_name(&format!("{}-key", shop.name_any()));
     secret.string_data = Some(BTreeMap::from([("owner".to_owned(), shop.spec.owner.clone())]));
     secrets.apply_owned(&shop, &secret).await?;
     statuses.apply_status(&shop, &ShopStatus { open: true }).await?;
@@ -42,8 +43,7 @@ async fn shops(shop: Arc<Shop>, secrets: OwnedApplier<Secret>, statuses: StatusW
 }
 
 async fn close(shop: Arc<Shop>, logs: Applier<ConfigMap>) -> Result<()> {
-    let mut log = ConfigMap::default();
-    log.metadata.name = Some(format!("{}-closed", shop.name_any()));
+    let mut log: ConfigMap = with_name(&format!("{}-closed", shop.name_any()));
     log.metadata.namespace = shop.namespace();
     logs.apply(&log).await?;
     Ok(())
@@ -62,9 +62,7 @@ fn shop(name: &str) -> Shop {
 }
 
 fn config(name: &str) -> ConfigMap {
-    let mut config = ConfigMap::default();
-    config.metadata.name = Some(name.to_owned());
-    config
+    with_name(name)
 }
 
 fn is_open(shop: &Shop) -> bool {
@@ -357,8 +355,7 @@ async fn a_handler_with_a_state_and_settings_is_called_in_one_line(cluster: Clus
         seen.lock().push(size.value);
     }
     let seen = State::new(parking_lot::Mutex::new(Vec::new()));
-    let mut secret = Secret::default();
-    secret.metadata.name = Some("one".to_owned());
+    let secret: Secret = with_name("one");
 
     let cluster = cluster.with_settings(Size { value: 3 });
     let object = Arc::new(cluster.create(&secret).await?);

@@ -22,7 +22,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{from_value, json};
 
-use crate::fixture::{eventually, run_with};
+use crate::fixture::{eventually, run_with, with_name};
 
 #[derive(CustomResource, Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[kube(group = "children.example.com", version = "v1", kind = "Shop", namespaced, status = "ShopStatus")]
@@ -58,9 +58,7 @@ async fn shops(shop: Arc<Shop>, children: Children<Shop>, statuses: StatusWriter
 }
 
 fn named<T: Resource + Default>(shop: &Shop, suffix: &str) -> T {
-    let mut child = T::default();
-    child.meta_mut().name = Some(format!("{}-{suffix}", shop.name_any()));
-    child
+    with_name(&format!("{}-{suffix}", shop.name_any()))
 }
 
 fn config(shop: &Shop) -> ConfigMap {
@@ -229,13 +227,11 @@ async fn the_pods_of_a_child_are_gone_before_the_next_wave(cluster: Cluster) -> 
 
 #[kooper::test]
 async fn an_external_object_is_awaited_and_passed_on(cluster: Cluster) -> Result<()> {
-    let mut secret = Secret::default();
-    secret.metadata.name = Some("one".to_owned());
+    let mut secret: Secret = with_name("one");
     secret.metadata.labels = Some(BTreeMap::from([("copied".to_owned(), "yes".to_owned())]));
     cluster.create(&secret).await?;
 
-    let mut gate = ConfigMap::default();
-    gate.metadata.name = Some("gate".to_owned());
+    let mut gate: ConfigMap = with_name("gate");
     gate.data = Some(BTreeMap::from([("open".to_owned(), "yes".to_owned())]));
     cluster.create(&gate).await?;
     let running = cluster.run([copies::controller()?]).await?;
@@ -247,8 +243,7 @@ async fn an_external_object_is_awaited_and_passed_on(cluster: Cluster) -> Result
 #[kooper::test(start_paused = true)]
 async fn the_owners_are_counted_by_slot_and_state(cluster: Cluster) -> Result<()> {
     let running = run_with(Some(cluster.client()), [copies::controller()?]);
-    let mut other = Namespace::default();
-    other.metadata.name = Some("other".to_owned());
+    let other: Namespace = with_name("other");
     cluster.create(&other).await?;
     let created = async |namespace: &str, name: &str, is_gate: bool| {
         let metadata = json!({"name": name, "namespace": namespace, "labels": {"copied": "yes"}});

@@ -16,15 +16,13 @@ use kooper::testing::Cluster;
 use serde_json::json;
 use tokio::time::{Instant, sleep};
 
-use crate::fixture::{Log, eventually};
+use crate::fixture::{Log, eventually, with_name};
 
 const MINUTE: Duration = Duration::from_secs(60);
 const DAY: Duration = Duration::from_secs(86_400);
 
 fn config(name: &str) -> ConfigMap {
-    let mut config = ConfigMap::default();
-    config.metadata.name = Some(name.to_owned());
-    config
+    with_name(name)
 }
 
 /// A controller that notes the objects that it handles, as the leader.

@@ -25,7 +25,7 @@ use kooper::{Controller, Gone, OwnedApplier, Reader, State};
 use serde_json::json;
 use tokio::time::sleep;
 
-use crate::fixture::eventually;
+use crate::fixture::{eventually, with_name};
 
 /// The user that the controllers are.
 const CONTROLLER: &str = "system:serviceaccount:default:test";
@@ -94,9 +94,7 @@ async fn served(cluster: &Cluster) -> Versions {
 }
 
 fn config(name: &str) -> ConfigMap {
-    let mut config = ConfigMap::default();
-    config.metadata.name = Some(name.to_owned());
-    config
+    with_name(name)
 }
 
 /// List mode of the controller.
@@ -191,9 +189,7 @@ fn whatever_a_watch_meets_the_cache_at_rest_is_the_servers_state() {
 /// Applies a Secret for each ConfigMap.
 fn secrets() -> Controller {
     async fn apply(config: Arc<ConfigMap>, secrets: OwnedApplier<Secret>) -> kooper::Result<()> {
-        let mut secret = Secret::default();
-        secret.metadata.name = Some(config.name_any());
-        secrets.apply_owned(&config, &secret).await?;
+        secrets.apply_owned(&config, &with_name(&config.name_any())).await?;
         Ok(())
     }
     Controller::builder::<ConfigMap>("secrets").resync(None).handler(apply).build().unwrap()

@@ -15,7 +15,7 @@ use kooper_tests::wait::until;
 use tokio::runtime::Handle;
 use tokio::task::block_in_place;
 
-use crate::fixture::run_with;
+use crate::fixture::{run_with, with_name};
 
 fn config(name: &str) -> ConfigMap {
     let mut config = ConfigMap::default();
@@ -220,9 +220,7 @@ async fn the_slots_of_an_object_that_is_searched_for_are_drawn_with_their_states
         Ok(secret)
     }
     fn marker(_: &ConfigMap, config: &Secret) -> Result<Secret> {
-        let mut marker = Secret::default();
-        marker.metadata.name = Some(format!("{}-is-there", config.name_any()));
-        Ok(marker)
+        Ok(with_name(&format!("{}-is-there", config.name_any())))
     }
     let cluster = Cluster::start().await?;
     let children = declare().child(config).child(marker.with((config,))).build()?;
@@ -230,8 +228,7 @@ async fn the_slots_of_an_object_that_is_searched_for_are_drawn_with_their_states
     let controller = controller.handler(children.handler(async || {}));
     let running = run_with(Some(cluster.client()), [controller.build()?]);
     let page = Page::serve(&running.health)?;
-    let mut owner = ConfigMap::default();
-    owner.metadata.name = Some("text".to_owned());
+    let mut owner: ConfigMap = with_name("text");
     owner.metadata.labels = Some([("copied".to_owned(), "yes".to_owned())].into());
     let owner = cluster.create(&owner).await?;
     let waits = "<title>config: Secret: held: there is no text yet</title>";

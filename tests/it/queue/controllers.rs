@@ -21,7 +21,7 @@ use kooper::shards::Shards;
 use kooper::{BoxError, CancellationToken, Controller, Operator, RunError};
 use kube::client::Body;
 
-use crate::fixture::{Log, builder, config, eventually, run};
+use crate::fixture::{Log, builder, config, eventually, run, with_name};
 
 struct Panics;
 
@@ -115,8 +115,7 @@ async fn one_handler_serves_independent_controllers_of_different_kinds() {
         if K::kind(&()) == "Secret" { Err("no secrets".into()) } else { Ok(()) }
     }
     let log = Log::default();
-    let mut secret = Secret::default();
-    secret.metadata.name = Some("s".to_owned());
+    let secret: Secret = with_name("s");
     let first = builder("multi-configmap")
         .retriever(fixed([config("c", "1")]).unwrap())
         .state(log.clone())

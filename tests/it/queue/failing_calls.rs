@@ -10,11 +10,7 @@ use kooper::testing::Cluster;
 use kooper::{BoxError, Controller};
 use serde_json::json;
 
-fn config(name: &str) -> ConfigMap {
-    let mut object = ConfigMap::default();
-    object.metadata.name = Some(name.to_owned());
-    object
-}
+use crate::fixture::with_name;
 
 /// A controller whose calls fail as long as this is true.
 fn fails(shut: &Arc<AtomicBool>, error: &str) -> kooper::controller::Builder<ConfigMap> {
@@ -27,7 +23,7 @@ fn fails(shut: &Arc<AtomicBool>, error: &str) -> kooper::controller::Builder<Con
 }
 
 fn labelled(name: &str) -> ConfigMap {
-    let mut object = config(name);
+    let mut object: ConfigMap = with_name(name);
     object.metadata.labels = Some([("app".to_owned(), "shop".to_owned())].into());
     object
 }
@@ -123,8 +119,7 @@ async fn an_event_on_a_cluster_scoped_object_is_in_default(cluster: Cluster) -> 
         .labels("app=mall")
         .handler(async || Err::<(), _>(HandlerError::permanent("it is sold")));
     let running = cluster.run([controller.build()?]).await?;
-    let mut mall = Namespace::default();
-    mall.metadata.name = Some("mall".to_owned());
+    let mut mall: Namespace = with_name("mall");
     mall.metadata.labels = Some([("app".to_owned(), "mall".to_owned())].into());
     cluster.create(&mall).await?;
     let found = wait_for(&cluster, "ReconcileFailed", |events| !events.is_empty()).await;

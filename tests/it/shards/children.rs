@@ -20,14 +20,13 @@ use serde_json::json;
 use tower::ServiceExt;
 
 use super::replicas::{Noted, Notes, create};
-use crate::fixture::{Running, eventually, run_edited};
+use crate::fixture::{Running, eventually, run_edited, with_name};
 
 /// The time for a crash to be noticed, and for calls after that.
 const SETTLE: Duration = Duration::from_secs(30);
 
 fn child(owner: &ConfigMap) -> Secret {
-    let mut secret = Secret::default();
-    secret.metadata.name = Some(owner.name_any());
+    let mut secret: Secret = with_name(&owner.name_any());
     secret.string_data = Some([("of".to_owned(), owner.name_any())].into());
     secret
 }

@@ -18,7 +18,7 @@ use super::replicas::{
     Notes, SETTLE, create, create_in_each_shard, failing, map_and_identities, noting, override_plan, permit_everything,
     replica, spread, touch,
 };
-use crate::fixture::{Log, eventually};
+use crate::fixture::{Log, eventually, with_name};
 
 #[kooper::test(start_paused = true)]
 async fn deleted_is_called_for_each_object_although_its_shard_is_wanted_by_a_replica_that_never_knew_it(
@@ -114,9 +114,7 @@ async fn no_call_begins_in_a_shard_of_a_dead_replica_before_the_children_are_lis
             .handler(move |config: Arc<ConfigMap>, secrets: OwnedApplier<Secret>| {
                 seen.note(format!("{who}: {}", config.name_any()));
                 async move {
-                    let mut child = Secret::default();
-                    child.metadata.name = Some(config.name_any());
-                    secrets.apply_owned(&config, &child).await?;
+                    secrets.apply_owned(&config, &with_name(&config.name_any())).await?;
                     Ok::<_, kooper::BoxError>(())
                 }
             })

@@ -22,7 +22,7 @@ use super::replicas::{
     Notes, SETTLE, create, create_in_each_shard, map_and_identities, metric, named, noting, noting_by, override_plan,
     permit_everything, replica, spread, touch,
 };
-use crate::fixture::eventually;
+use crate::fixture::{eventually, with_name};
 
 #[kooper::test(start_paused = true)]
 async fn one_replica_begins_at_once_also_after_another_one_has_stopped(cluster: Cluster) -> Result<()> {
@@ -257,9 +257,7 @@ async fn objects_of_a_namespace_stay_together_if_it_decides_their_shard(cluster:
     let notes = Notes::default();
     let mut objects = Vec::new();
     for tenant in 0..16 {
-        let mut namespace = Namespace::default();
-        namespace.metadata.name = Some(format!("tenant-{tenant}"));
-        cluster.create(&namespace).await?;
+        cluster.create(&with_name::<Namespace>(&format!("tenant-{tenant}"))).await?;
         for name in ["one", "two", "three"] {
             objects.push(cluster.create(&named(&format!("tenant-{tenant}"), name)).await?);
         }

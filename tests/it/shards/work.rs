@@ -13,7 +13,7 @@ use kooper::testing::Cluster;
 use serde_json::json;
 
 use super::replicas::{Notes, create, create_in_each_shard, noting, spread, touch};
-use crate::fixture::{Log, eventually};
+use crate::fixture::{Log, eventually, with_name};
 
 /// The time for shards to be shared, and for calls after that.
 const SETTLE: Duration = Duration::from_secs(30);
@@ -25,9 +25,7 @@ fn builder() -> Builder<ConfigMap> {
 }
 
 async fn secret(cluster: &Cluster, name: &str) -> Result<Secret> {
-    let mut secret = Secret::default();
-    secret.metadata.name = Some(name.to_owned());
-    Ok(cluster.create(&secret).await?)
+    Ok(cluster.create(&with_name(name)).await?)
 }
 
 #[kooper::test(start_paused = true)]

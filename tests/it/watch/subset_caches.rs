@@ -11,7 +11,7 @@ use kooper_tests::control_plane::ControlPlane;
 use kooper_tests::wait::until;
 use serde_json::{Value, json};
 
-use crate::fixture::{Log, eventually, run_with};
+use crate::fixture::{Log, eventually, run_with, with_name};
 use crate::live::{Live, configmap};
 
 fn secret(namespace: &str, name: &str, labels: &Value) -> Value {
@@ -227,8 +227,7 @@ fn only_metadata_is_fetched_for_partial_objects() {
 }
 
 fn child_of(labels: &[(&str, &str)]) -> Secret {
-    let mut child = Secret::default();
-    child.metadata.name = Some("child".to_owned());
+    let mut child: Secret = with_name("child");
     let labels = labels.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned()));
     child.metadata.labels = Some(labels.collect());
     child.string_data = Some([("password".to_owned(), "open sesame".to_owned())].into());

@@ -11,13 +11,12 @@ use kooper::testing::Cluster;
 use kooper::{BoxError, Call, Controller, Creator, Patcher};
 use serde_json::json;
 
-use crate::fixture::{Log, eventually};
+use crate::fixture::{Log, eventually, with_name};
 
 const HOUR: Duration = Duration::from_secs(3600);
 
 fn config(name: &str) -> ConfigMap {
-    let mut config = ConfigMap::default();
-    config.metadata.name = Some(name.to_owned());
+    let mut config: ConfigMap = with_name(name);
     config.metadata.labels = Some([("app".to_owned(), "conflicts".to_owned())].into());
     config
 }
@@ -86,8 +85,7 @@ async fn a_conflict_that_remains_is_a_failure_with_a_back_off(cluster: Cluster) 
         counted.fetch_add(1, Ordering::SeqCst);
         let reasons = noted.clone();
         async move {
-            let mut taken = Secret::default();
-            taken.metadata.name = Some("taken".to_owned());
+            let taken: Secret = with_name("taken");
             let created = creator.create(&owned_by(&*object, taken)?).await;
             if let Err(error) = &created {
                 reasons.note(error.source().map(ToString::to_string).unwrap_or_default());

@@ -12,24 +12,21 @@ use kooper::{BoxError, Controller};
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
-use crate::fixture::{self, Log, eventually, run};
+use crate::fixture::{self, Log, eventually, run, with_name};
 use crate::program::dry_run::{call, cluster, config as trade_config};
 
 const HOUR: Duration = Duration::from_secs(3600);
 
 /// A ConfigMap for the controllers of this file, which a finalizer keeps.
 fn config(name: &str) -> ConfigMap {
-    let mut config = ConfigMap::default();
-    config.metadata.name = Some(name.to_owned());
+    let mut config: ConfigMap = with_name(name);
     config.metadata.labels = Some([("app".to_owned(), "shop".to_owned())].into());
     config.metadata.finalizers = Some(vec!["example.com/other".to_owned()]);
     config
 }
 
 fn secret(name: &str) -> Secret {
-    let mut secret = Secret::default();
-    secret.metadata.name = Some(name.to_owned());
-    secret
+    with_name(name)
 }
 
 fn shops(name: &str) -> Builder<ConfigMap> {

@@ -30,9 +30,7 @@ async fn stalls(
     configs: OwnedApplier<ConfigMap>,
     statuses: StatusWriter<Stall>,
 ) -> Result<()> {
-    let mut secret = Secret::default();
-    secret.metadata.name = Some(format!("{}-key", stall.name_any()));
-    secrets.apply_owned(&stall, &secret).await?;
+    secrets.apply_owned(&stall, &with_name(&format!("{}-key", stall.name_any()))).await?;
     configs.apply_owned(&stall, &config(&format!("{}-prices", stall.name_any()))).await?;
     statuses.apply_status(&stall, &StallStatus { open: true }).await?;
     Ok(())

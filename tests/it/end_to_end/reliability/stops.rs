@@ -14,9 +14,7 @@ use super::*;
 fn pairs() -> Controller {
     async fn apply(config: Arc<ConfigMap>, secrets: OwnedApplier<Secret>) -> Result<()> {
         for half in ["left", "right"] {
-            let mut secret = Secret::default();
-            secret.metadata.name = Some(format!("{}-{half}", config.name_any()));
-            secrets.apply_owned(&config, &secret).await?;
+            secrets.apply_owned(&config, &with_name(&format!("{}-{half}", config.name_any()))).await?;
         }
         Ok(())
     }

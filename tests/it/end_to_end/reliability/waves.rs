@@ -26,9 +26,7 @@ struct MarketSpec {}
 async fn markets() {}
 
 fn named<T: Resource + Default>(market: &Market, part: &str) -> T {
-    let mut child = T::default();
-    child.meta_mut().name = Some(format!("{}-{part}", market.name_any()));
-    child
+    with_name(&format!("{}-{part}", market.name_any()))
 }
 
 fn key(market: &Market) -> Secret {

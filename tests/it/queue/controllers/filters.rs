@@ -13,7 +13,7 @@ use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::fixture::{Log, Start, builder, config, eventually};
+use crate::fixture::{Log, Start, builder, config, eventually, with_name};
 
 #[tokio::test(start_paused = true)]
 async fn a_change_outside_of_the_configured_sections_calls_no_handler() {
@@ -45,8 +45,7 @@ async fn a_change_outside_of_the_configured_sections_calls_no_handler() {
 
 #[tokio::test(start_paused = true)]
 async fn a_change_of_the_status_alone_calls_no_handler_with_changed_generation() {
-    let mut web = Deployment::default();
-    web.metadata.name = Some("web".to_owned());
+    let mut web: Deployment = with_name("web");
     web.metadata.uid = Some("1".to_owned());
     web.metadata.generation = Some(1);
     let (retriever, events) = channel([web.clone()]).unwrap();
@@ -133,8 +132,7 @@ async fn when_is_called_before_each_call_for_any_reason() {
 
 #[tokio::test(start_paused = true)]
 async fn only_a_change_of_a_named_field_calls_the_handler_also_after_missed_versions() {
-    let mut web = Deployment::default();
-    web.metadata.name = Some("web".to_owned());
+    let mut web: Deployment = with_name("web");
     web.metadata.uid = Some("1".to_owned());
     let sized = |replicas: i32, paused: bool| {
         let mut web = web.clone();

@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
-use crate::fixture::Log;
+use crate::fixture::{Log, with_name};
 
 /// A kind with a generation.
 #[derive(CustomResource, Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
@@ -73,9 +73,8 @@ fn merge(value: Value) -> PatchBody {
     PatchBody::merge(value)
 }
 
-fn secret(name: String, value: &str) -> Secret {
-    let mut secret = Secret::default();
-    secret.metadata.name = Some(name);
+fn secret(name: &str, value: &str) -> Secret {
+    let mut secret: Secret = with_name(name);
     secret.string_data = Some([("value".to_owned(), value.to_owned())].into());
     secret
 }
@@ -103,8 +102,7 @@ const PLAIN: [(&str, Make<ConfigMap>); 14] = [
         let handler = move |call: Call, applier: Applier<ConfigMap>| {
             let calls = calls.clone();
             async move {
-                let mut object = ConfigMap::default();
-                object.metadata.name = Some(call.key().name().to_owned());
+                let mut object: ConfigMap = with_name(call.key().name());
                 object.data = Some([("calls".to_owned(), calls.begin(&call))].into());
                 applier.apply(&object).await?;
                 calls.end().await
@@ -137,7 +135,7 @@ const PLAIN: [(&str, Make<ConfigMap>); 14] = [
             async move {
                 let number = calls.begin(&call);
                 for child in 0..12 {
-                    let child = secret(format!("{}-{child}", call.key().name()), &number);
+                    let child = secret(&format!("{}-{child}", call.key().name()), &number);
                     secrets.apply_owned(&*object, &child).await?;
                 }
                 calls.end().await
@@ -150,7 +148,7 @@ const PLAIN: [(&str, Make<ConfigMap>); 14] = [
             let calls = calls.clone();
             async move {
                 let number = calls.begin(&call);
-                let child = secret(format!("{}-{number}", call.key().name()), &number);
+                let child = secret(&format!("{}-{number}", call.key().name()), &number);
                 secrets.create(&owned_by(&*object, child)?).await?;
                 calls.end().await
             }
@@ -163,7 +161,7 @@ const PLAIN: [(&str, Make<ConfigMap>); 14] = [
             let calls = calls.clone();
             async move {
                 let number = calls.begin(&call);
-                let child = secret(format!("{}-{number}", call.key().name()), &number);
+                let child = secret(&format!("{}-{number}", call.key().name()), &number);
                 let child = secrets.create(&owned_by(&*object, child)?).await?;
                 deleter.delete_object(&child).await?;
                 calls.end().await
@@ -301,8 +299,7 @@ async fn a_change_that_arrives_together_with_the_echo_causes_a_call(cluster: Clu
     let minutes = Duration::from_secs(600);
     let builder = Controller::builder::<ConfigMap>("together").labels("app=together").resync(None);
     let running = cluster.run([builder.backoff(minutes, minutes).handler(handler).build()?]).await?;
-    let mut object = ConfigMap::default();
-    object.metadata.name = Some("together".to_owned());
+    let mut object: ConfigMap = with_name("together");
     object.metadata.labels = Some([("app".to_owned(), "together".to_owned())].into());
     other.store(true, Ordering::SeqCst);
     cluster.create(&object).await?;
