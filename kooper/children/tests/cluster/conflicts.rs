@@ -11,7 +11,7 @@ use kooper_children::declare;
 use serde_json::json;
 
 use super::flags::events;
-use super::{Shop, corner, fields, is_ready, ready, writes};
+use super::{Shop, corner, fields, is_ready, ready, run_ready, writes};
 
 fn filled(shop: &Shop) -> ConfigMap {
     let mut config = ConfigMap::default();
@@ -36,9 +36,7 @@ fn has_failed(shop: &Shop) -> bool {
 
 #[kooper::test(start_paused = true)]
 async fn a_conflict_that_passes_is_no_state_of_the_owner(cluster: Cluster) -> Result<()> {
-    let running = cluster.run([controller(None)?]).await?;
-    let shop = cluster.create(&corner("a", false, &[])).await?;
-    cluster.wait(&shop, is_ready).await;
+    let (running, shop) = run_ready(&cluster, controller(None)?, &corner("a", false, &[])).await?;
     // A write is sent six times in a call.
     let refused = cluster.faults().on(Verb::Patch.of("configmaps")).first(12).reply(409);
     cluster.patch(&shop, json!({"spec": {"config": "b"}})).await?;
@@ -67,9 +65,7 @@ async fn a_child_whose_write_meets_a_conflict_again_and_again_is_told_in_the_sta
 
 #[kooper::test(start_paused = true)]
 async fn without_retries_a_conflict_is_a_failure_like_any_other(cluster: Cluster) -> Result<()> {
-    let running = cluster.run([controller(Some(0))?]).await?;
-    let shop = cluster.create(&corner("a", false, &[])).await?;
-    cluster.wait(&shop, is_ready).await;
+    let (running, shop) = run_ready(&cluster, controller(Some(0))?, &corner("a", false, &[])).await?;
     let refused = cluster.faults().on(Verb::Patch.of("configmaps")).reply(409);
     cluster.patch(&shop, json!({"spec": {"config": "b"}})).await?;
     cluster.wait(&shop, has_failed).await;

@@ -16,7 +16,7 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use super::flags::events;
-use super::{Shop, config, corner, fields, is_ready, ready};
+use super::{Shop, config, corner, fields, is_ready, ready, run_ready};
 
 /// The annotation that notes a failure.
 const FAILED: &str = "kooper.rs/daemon-failed";
@@ -221,9 +221,7 @@ async fn an_owner_whose_daemon_has_finished_after_a_failure_is_ready(cluster: Cl
 #[kooper::test(start_paused = true)]
 async fn a_daemon_that_runs_from_the_beginning_writes_nothing_to_its_object(cluster: Cluster) -> Result<()> {
     let patches = cluster.faults().on(Verb::Patch.of("shops")).delay(Duration::ZERO);
-    let running = cluster.run([controller(|_| forever())?]).await?;
-    let shop = cluster.create(&corner("a", false, &[])).await?;
-    cluster.wait(&shop, is_ready).await;
+    let (running, shop) = run_ready(&cluster, controller(|_| forever())?, &corner("a", false, &[])).await?;
     tokio::time::sleep(Duration::from_secs(600)).await;
     cluster.patch(&shop, json!({"spec": {"config": "b"}})).await?;
     cluster.wait("corner-b", |_: &ConfigMap| true).await;

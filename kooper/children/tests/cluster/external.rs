@@ -8,7 +8,7 @@ use kooper_children::{External, SlotExt, declare};
 use parking_lot::Mutex;
 use serde_json::{from_value, json};
 
-use super::{Shop, ShopSpec, corner, fields, is_ready, ready};
+use super::{Shop, ShopSpec, corner, fields, is_ready, ready, run_settled};
 
 /// The calls of a handler: the owner, and the reasons.
 type Calls = Arc<Mutex<Vec<String>>>;
@@ -93,9 +93,7 @@ async fn a_rotated_secret_reaches_the_children_of_all_owners_that_take_it_at_onc
 
 #[kooper::test(start_paused = true)]
 async fn an_external_object_is_awaited_and_left_alone(cluster: Cluster) -> Result<()> {
-    let running = cluster.run([copies(&Calls::default())?]).await?;
-    let shop = cluster.create(&corner("a", false, &[])).await?;
-    cluster.settle().await;
+    let (running, shop) = run_settled(&cluster, copies(&Calls::default())?, &corner("a", false, &[])).await?;
     assert!(cluster.get::<Secret>("corner-copy").await?.is_none());
     let tls = cluster.create(&secret("tls-a", "1")?).await?;
     cluster.wait("corner-copy", |copy: &Secret| key_in(copy) == "1").await;
@@ -128,9 +126,7 @@ async fn a_function_of_the_slot_judges_an_external_object(cluster: Cluster) -> R
 #[kooper::test(start_paused = true)]
 async fn an_external_object_that_is_deleted_holds_the_slots_that_take_it(cluster: Cluster) -> Result<()> {
     let tls = cluster.create(&secret("tls-a", "1")?).await?;
-    let running = cluster.run([copies(&Calls::default())?]).await?;
-    let shop = cluster.create(&corner("a", false, &[])).await?;
-    cluster.settle().await;
+    let (running, shop) = run_settled(&cluster, copies(&Calls::default())?, &corner("a", false, &[])).await?;
     let copy: Secret = cluster.get("corner-copy").await?.ok_or("there is no copy")?;
     cluster.delete(&tls).await?;
     let waits = |shop: &Shop| ready(shop).is_some_and(|ready| ready.message.starts_with("waits for tls: "));
@@ -148,9 +144,7 @@ async fn an_external_object_that_is_deleted_holds_the_slots_that_take_it(cluster
 async fn an_owner_is_not_called_for_an_external_object_that_it_no_longer_names(cluster: Cluster) -> Result<()> {
     let (calls, before) = (Calls::default(), cluster.create(&secret("tls-a", "1")?).await?);
     let now = cluster.create(&secret("tls-b", "2")?).await?;
-    let running = cluster.run([copies(&calls)?]).await?;
-    let shop = cluster.create(&corner("a", false, &[])).await?;
-    cluster.settle().await;
+    let (running, shop) = run_settled(&cluster, copies(&calls)?, &corner("a", false, &[])).await?;
     cluster.patch(&shop, json!({"spec": {"config": "b"}})).await?;
     cluster.wait("corner-copy", |copy: &Secret| key_in(copy) == "2").await;
     cluster.settle().await;
@@ -171,9 +165,8 @@ async fn an_owner_follows_two_external_objects_one_of_them_in_another_namespace(
     let (here, there) = (cluster.create(&secret("tls-a", "a")?).await?, cluster.create(&there).await?);
     let children = declare().child(tls).child(elsewhere).child(both.with((tls, elsewhere))).build()?;
     let handler = children.handler(async || {});
-    let running = cluster.run([Shop::controller("shops").install_crd().resync(None).handler(handler).build()?]).await?;
-    cluster.create(&corner("a", false, &[])).await?;
-    cluster.settle().await;
+    let controller = Shop::controller("shops").install_crd().resync(None).handler(handler).build()?;
+    let (running, _) = run_settled(&cluster, controller, &corner("a", false, &[])).await?;
     let says = |keys: &'static str| move |both: &ConfigMap| both.data.as_ref().is_some_and(|data| data["keys"] == keys);
     rotate(&cluster, &here, "b").await?;
     cluster.wait("corner-both", says("by")).await;
@@ -194,9 +187,8 @@ async fn external_objects_are_followed_among_those_that_readers_select(cluster: 
     let tls_a = cluster.create(&tls_a).await?;
     let children = declare().child(tls).child(noted.with((tls,))).build()?;
     let selecting = Shop::controller("shops").install_crd().resync(None).reads(Secret::all().labels("shop=yes"));
-    let running = cluster.run([selecting.handler(children.handler(async || {})).build()?]).await?;
-    cluster.create(&corner("a", false, &[])).await?;
-    cluster.settle().await;
+    let controller = selecting.handler(children.handler(async || {})).build()?;
+    let (running, _) = run_settled(&cluster, controller, &corner("a", false, &[])).await?;
     rotate(&cluster, &tls_a, "2").await?;
     let is_rotated = |noted: &ConfigMap| noted.data.as_ref().is_some_and(|data| data["keys"] == "2");
     cluster.wait("corner-both", is_rotated).await;

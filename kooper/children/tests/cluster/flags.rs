@@ -13,7 +13,7 @@ use kooper_children::{Children, SlotExt, declare, wait};
 use parking_lot::Mutex;
 use serde_json::json;
 
-use super::{Shop, corner, fields, is_ready, ready, writes};
+use super::{Shop, corner, fields, is_ready, ready, run_settled, writes};
 
 fn named(shop: &Shop, suffix: &str) -> ConfigMap {
     let mut config = ConfigMap::default();
@@ -52,9 +52,7 @@ async fn config(cluster: &Cluster, name: &str) -> Result<Option<ConfigMap>> {
 
 #[kooper::test(start_paused = true)]
 async fn what_is_kept_outlives_its_name_and_its_owner(cluster: Cluster) -> Result<()> {
-    let running = cluster.run([declared!(current.slot().keep())?]).await?;
-    let shop = cluster.create(&corner("a", false, &[])).await?;
-    cluster.settle().await;
+    let (running, shop) = run_settled(&cluster, declared!(current.slot().keep())?, &corner("a", false, &[])).await?;
     cluster.patch(&shop, json!({"spec": {"config": "b"}})).await?;
     cluster.settle().await;
     assert!(config(&cluster, "corner-a").await?.is_some());
@@ -70,9 +68,7 @@ async fn what_is_kept_outlives_its_name_and_its_owner(cluster: Cluster) -> Resul
 
 #[kooper::test(start_paused = true)]
 async fn an_owner_is_deleted_although_the_cache_has_a_kept_child_that_was_deleted(cluster: Cluster) -> Result<()> {
-    let running = cluster.run([declared!(current.slot().keep())?]).await?;
-    let shop = cluster.create(&corner("a", false, &[])).await?;
-    cluster.settle().await;
+    let (running, shop) = run_settled(&cluster, declared!(current.slot().keep())?, &corner("a", false, &[])).await?;
     let frozen = cluster.faults().freeze(Verb::Watch.of("configmaps"));
     cluster.delete(&config(&cluster, "corner-a").await?.ok_or("it is gone")?).await?;
     cluster.delete(&shop).await?;
@@ -84,9 +80,7 @@ async fn an_owner_is_deleted_although_the_cache_has_a_kept_child_that_was_delete
 
 #[kooper::test(start_paused = true)]
 async fn a_child_is_kept_by_its_annotation_unless_the_value_is_false(cluster: Cluster) -> Result<()> {
-    let running = cluster.run([declared!(current)?]).await?;
-    let shop = cluster.create(&corner("a", false, &[])).await?;
-    cluster.settle().await;
+    let (running, shop) = run_settled(&cluster, declared!(current)?, &corner("a", false, &[])).await?;
     let keep = async |name: &str, value: &str| -> Result<()> {
         let child = config(&cluster, name).await?.ok_or("it is gone")?;
         cluster.patch(&child, json!({"metadata": {"annotations": {"kooper.rs/keep": value}}})).await?;
@@ -110,9 +104,7 @@ async fn a_child_is_kept_by_its_annotation_unless_the_value_is_false(cluster: Cl
 async fn an_object_without_an_owner_is_adopted_only_if_the_slot_says_so(cluster: Cluster) -> Result<()> {
     let shop = corner("a", false, &[]);
     let other = cluster.create(&current(&shop)).await?;
-    let running = cluster.run([declared!(current)?]).await?;
-    cluster.create(&shop).await?;
-    cluster.settle().await;
+    let (running, _) = run_settled(&cluster, declared!(current)?, &shop).await?;
     let refused = config(&cluster, "corner-a").await?.ok_or("it is gone")?;
     assert_eq!(refused.resource_version(), other.resource_version());
     running.stop().await?;
@@ -126,9 +118,7 @@ async fn an_object_without_an_owner_is_adopted_only_if_the_slot_says_so(cluster:
 
 #[kooper::test(start_paused = true)]
 async fn a_slot_that_waits_keeps_its_child(cluster: Cluster) -> Result<()> {
-    let running = cluster.run([declared!(patient)?]).await?;
-    let shop = cluster.create(&corner("a", true, &[])).await?;
-    cluster.settle().await;
+    let (running, shop) = run_settled(&cluster, declared!(patient)?, &corner("a", true, &[])).await?;
     assert!(config(&cluster, "corner-patient").await?.is_some());
     cluster.patch(&shop, json!({"spec": {"front": false}})).await?;
     cluster.settle().await;
@@ -138,9 +128,7 @@ async fn a_slot_that_waits_keeps_its_child(cluster: Cluster) -> Result<()> {
 
 #[kooper::test(start_paused = true)]
 async fn two_slots_that_want_one_child_do_not_take_it_from_each_other(cluster: Cluster) -> Result<()> {
-    let running = cluster.run([declared!(current, twin)?]).await?;
-    cluster.create(&corner("a", false, &[])).await?;
-    cluster.settle().await;
+    let (running, _) = run_settled(&cluster, declared!(current, twin)?, &corner("a", false, &[])).await?;
     let child = config(&cluster, "corner-a").await?.ok_or("there is no ConfigMap")?;
     assert_eq!(child.labels()["kooper.rs/slot"], "current");
     running.stop().await
@@ -205,9 +193,7 @@ fn after_current(shop: &Shop) -> ConfigMap {
 #[kooper::test(start_paused = true)]
 async fn a_function_of_the_slot_judges_its_child(cluster: Cluster) -> Result<()> {
     let slots = declared!(current.slot().ready(is_filled), after_current.slot().after(current));
-    let running = cluster.run([slots?]).await?;
-    cluster.create(&corner("a", false, &[])).await?;
-    cluster.settle().await;
+    let (running, _) = run_settled(&cluster, slots?, &corner("a", false, &[])).await?;
     assert!(config(&cluster, "corner-after").await?.is_none());
     let current = config(&cluster, "corner-a").await?.ok_or("there is no ConfigMap")?;
     cluster.patch(&current, json!({"data": {"open": "yes"}})).await?;
@@ -317,9 +303,7 @@ async fn a_child_that_is_changed_after_each_correction_is_corrected_after_a_paus
 async fn an_adopted_child_that_is_not_wanted_any_more_is_kept_with_an_event(cluster: Cluster) -> Result<()> {
     let shop = corner("a", false, &[]);
     let theirs = cluster.create(&current(&shop)).await?;
-    let running = cluster.run([declared!(current.slot().adopt())?]).await?;
-    let shop = cluster.create(&shop).await?;
-    cluster.settle().await;
+    let (running, shop) = run_settled(&cluster, declared!(current.slot().adopt())?, &shop).await?;
     running.stop().await?;
     // A new process applies it again, and does not know how it became a child.
     let running = cluster.run([declared!(current.slot().adopt())?]).await?;
@@ -344,9 +328,7 @@ async fn an_adopted_child_that_is_not_wanted_any_more_is_kept_with_an_event(clus
 async fn a_child_that_is_created_instead_of_an_adopted_one_is_pruned(cluster: Cluster) -> Result<()> {
     let shop = corner("a", false, &[]);
     let theirs = cluster.create(&current(&shop)).await?;
-    let running = cluster.run([declared!(current.slot().adopt())?]).await?;
-    let shop = cluster.create(&shop).await?;
-    cluster.settle().await;
+    let (running, shop) = run_settled(&cluster, declared!(current.slot().adopt())?, &shop).await?;
     cluster.delete(&theirs).await?;
     cluster.settle().await;
     let ours = config(&cluster, "corner-a").await?.ok_or("it is not created again")?;
@@ -361,9 +343,7 @@ async fn a_child_that_is_created_instead_of_an_adopted_one_is_pruned(cluster: Cl
 async fn an_adopted_child_is_pruned_if_the_slot_says_so(cluster: Cluster) -> Result<()> {
     let shop = corner("a", false, &[]);
     cluster.create(&current(&shop)).await?;
-    let running = cluster.run([declared!(current.slot().adopt().prune())?]).await?;
-    let shop = cluster.create(&shop).await?;
-    cluster.settle().await;
+    let (running, shop) = run_settled(&cluster, declared!(current.slot().adopt().prune())?, &shop).await?;
     cluster.patch(&shop, json!({"spec": {"config": "b"}})).await?;
     cluster.settle().await;
     assert!(config(&cluster, "corner-a").await?.is_none());
@@ -380,9 +360,7 @@ fn claim(shop: &Shop) -> Result<PersistentVolumeClaim> {
 async fn a_volume_claim_that_is_not_wanted_any_more_is_kept_with_an_event_unless_the_slot_prunes(
     cluster: Cluster,
 ) -> Result<()> {
-    let running = cluster.run([declared!(claim)?]).await?;
-    let shop = cluster.create(&corner("a", false, &[])).await?;
-    cluster.settle().await;
+    let (running, shop) = run_settled(&cluster, declared!(claim)?, &corner("a", false, &[])).await?;
     cluster.patch(&shop, json!({"spec": {"config": "b"}})).await?;
     cluster.settle().await;
     let before: PersistentVolumeClaim = cluster.get("corner-a").await?.ok_or("it is gone")?;

@@ -11,7 +11,7 @@ use kooper_children::{SlotExt, declare};
 use serde_json::{from_value, json};
 use tokio::time::timeout;
 
-use super::{Shop, corner, fields, is_ready, ready};
+use super::{Shop, corner, fields, is_ready, ready, run_ready};
 
 /// A Deployment whose immutable selector is the shop's `config`; without shelves it has a negative number of replicas.
 fn web(shop: &Shop) -> Result<Deployment> {
@@ -54,9 +54,8 @@ fn is_stalled(shop: &Shop) -> bool {
 
 #[kooper::test(start_paused = true)]
 async fn a_child_with_another_immutable_field_is_recreated_if_the_slot_says_so(cluster: Cluster) -> Result<()> {
-    let running = cluster.run([controller!(web.slot().recreate())()?]).await?;
-    let shop = cluster.create(&corner("a", false, &["1"])).await?;
-    cluster.wait(&shop, is_ready).await;
+    let (running, shop) =
+        run_ready(&cluster, controller!(web.slot().recreate())()?, &corner("a", false, &["1"])).await?;
     let before = deployment(&cluster).await?;
     cluster.patch(&shop, json!({"spec": {"config": "b"}})).await?;
     cluster.wait(&shop, is_ready).await;
@@ -68,9 +67,7 @@ async fn a_child_with_another_immutable_field_is_recreated_if_the_slot_says_so(c
 
 #[kooper::test(start_paused = true)]
 async fn a_child_with_another_immutable_field_stalls_the_owner_otherwise(cluster: Cluster) -> Result<()> {
-    let running = cluster.run([controller!(web)()?]).await?;
-    let shop = cluster.create(&corner("a", false, &["1"])).await?;
-    cluster.wait(&shop, is_ready).await;
+    let (running, shop) = run_ready(&cluster, controller!(web)()?, &corner("a", false, &["1"])).await?;
     let before = deployment(&cluster).await?;
     cluster.patch(&shop, json!({"spec": {"config": "b"}})).await?;
     let stalled = cluster.wait(&shop, is_stalled).await;
@@ -85,9 +82,8 @@ async fn a_child_with_another_immutable_field_stalls_the_owner_otherwise(cluster
 
 #[kooper::test(start_paused = true)]
 async fn a_child_that_would_be_invalid_anyway_is_not_deleted(cluster: Cluster) -> Result<()> {
-    let running = cluster.run([controller!(web.slot().recreate())()?]).await?;
-    let shop = cluster.create(&corner("a", false, &["1"])).await?;
-    cluster.wait(&shop, is_ready).await;
+    let (running, shop) =
+        run_ready(&cluster, controller!(web.slot().recreate())()?, &corner("a", false, &["1"])).await?;
     let before = deployment(&cluster).await?;
     cluster.patch(&shop, json!({"spec": {"config": "b", "shelves": []}})).await?;
     cluster.wait(&shop, is_stalled).await;
@@ -101,9 +97,8 @@ async fn a_child_whose_probe_fails_for_a_reason_that_may_pass_is_not_deleted_yet
     let quota = "deployments.apps \"web\" is forbidden: exceeded quota: few, requested: count/deployments.apps=1, \
                  used: count/deployments.apps=1, limited: count/deployments.apps=1";
     let webhook = "admission webhook \"shops.example.com\" denied the request: the shops are shut";
-    let running = cluster.run([controller!(web.slot().recreate())()?]).await?;
-    let shop = cluster.create(&corner("a", false, &["1"])).await?;
-    cluster.wait(&shop, is_ready).await;
+    let (running, shop) =
+        run_ready(&cluster, controller!(web.slot().recreate())()?, &corner("a", false, &["1"])).await?;
     let replies = [Reply::new(500), Reply::new(403).message(quota), Reply::new(422).message(webhook)];
     for (number, reply) in replies.into_iter().enumerate() {
         let before = deployment(&cluster).await?;

@@ -26,7 +26,7 @@ use k8s_openapi::api::core::v1::{ConfigMap, Secret, Service};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kooper::apiserver::faults::Requests;
 use kooper::prelude::*;
-use kooper::testing::Cluster;
+use kooper::testing::{Cluster, Running};
 use kooper::{ConfigError, Controller};
 use kooper_children::{Children, Declared, PlanSlot, SlotExt, StatusFields, declare};
 use kube::{CustomResource, KubeSchema};
@@ -157,6 +157,22 @@ fn is_ready(shop: &Shop) -> bool {
     ready(shop).is_some_and(|ready| ready.status == "True" && ready.observed_generation == shop.metadata.generation)
 }
 
+/// Runs a controller and creates a shop, until no call is due.
+async fn run_settled(cluster: &Cluster, controller: Controller, shop: &Shop) -> Result<(Running, Shop)> {
+    let running = cluster.run([controller]).await?;
+    let shop = cluster.create(shop).await?;
+    cluster.settle().await;
+    Ok((running, shop))
+}
+
+/// The same until the shop is ready.
+async fn run_ready(cluster: &Cluster, controller: Controller, shop: &Shop) -> Result<(Running, Shop)> {
+    let running = cluster.run([controller]).await?;
+    let shop = cluster.create(shop).await?;
+    cluster.wait(&shop, is_ready).await;
+    Ok((running, shop))
+}
+
 /// The writes to these resources, as `verb resource`, in their order.
 fn writes(cluster: &Cluster, resources: &[&str]) -> Vec<String> {
     let requests = cluster.requests();
@@ -184,9 +200,7 @@ async fn children_are_created_in_their_order_and_the_owner_is_ready_when_all_are
 
 #[kooper::test(start_paused = true)]
 async fn a_child_that_no_slot_wants_is_pruned_when_its_successor_is_in_use(cluster: Cluster) -> Result<()> {
-    let running = cluster.run([controller()?]).await?;
-    let shop = cluster.create(&corner("a", true, &["1", "2"])).await?;
-    cluster.settle().await;
+    let (running, shop) = run_settled(&cluster, controller()?, &corner("a", true, &["1", "2"])).await?;
     cluster.patch(&shop, json!({"spec": {"config": "b", "front": false, "shelves": ["2"]}})).await?;
     cluster.settle().await;
     assert!(is_ready(&cluster.get("corner").await?.ok_or("there is no Shop")?));
@@ -201,9 +215,7 @@ async fn a_child_that_no_slot_wants_is_pruned_when_its_successor_is_in_use(clust
 
 #[kooper::test(start_paused = true)]
 async fn a_function_that_fails_prunes_nothing_and_is_told_in_the_status(cluster: Cluster) -> Result<()> {
-    let running = cluster.run([controller()?]).await?;
-    let shop = cluster.create(&corner("a", true, &[])).await?;
-    cluster.settle().await;
+    let (running, shop) = run_settled(&cluster, controller()?, &corner("a", true, &[])).await?;
     cluster.patch(&shop, json!({"spec": {"broken": true, "config": "b"}})).await?;
     let says = |shop: &Shop| ready(shop).is_some_and(|ready| ready.message == "config: the shop is broken");
     cluster.wait(&shop, says).await;
@@ -218,9 +230,7 @@ async fn a_function_that_fails_prunes_nothing_and_is_told_in_the_status(cluster:
 
 #[kooper::test(start_paused = true)]
 async fn a_child_that_was_deleted_or_edited_is_corrected(cluster: Cluster) -> Result<()> {
-    let running = cluster.run([controller()?]).await?;
-    cluster.create(&corner("a", false, &[])).await?;
-    cluster.settle().await;
+    let (running, _) = run_settled(&cluster, controller()?, &corner("a", false, &[])).await?;
     let web: Deployment = cluster.get("corner").await?.ok_or("there is no Deployment")?;
     cluster.patch(&web, json!({"spec": {"replicas": 3}, "metadata": {"labels": {"kooper.rs/slot": "other"}}})).await?;
     let config: ConfigMap = cluster.get("corner-a").await?.ok_or("there is no ConfigMap")?;
@@ -247,9 +257,7 @@ fn counting() -> Result<(Controller, Arc<AtomicU32>), ConfigError> {
 #[kooper::test(start_paused = true)]
 async fn a_pass_without_changes_over_six_children_sends_nothing(cluster: Cluster) -> Result<()> {
     let (controller, calls) = counting()?;
-    let running = cluster.run([controller]).await?;
-    let shop = cluster.create(&corner("a", true, &["1", "2"])).await?;
-    cluster.settle().await;
+    let (running, shop) = run_settled(&cluster, controller, &corner("a", true, &["1", "2"])).await?;
     assert!(is_ready(&cluster.get("corner").await?.ok_or("there is no Shop")?));
     let before = calls.load(Ordering::SeqCst);
     let requests = cluster.faults().on(Requests::all()).delay(Duration::ZERO);
@@ -262,9 +270,7 @@ async fn a_pass_without_changes_over_six_children_sends_nothing(cluster: Cluster
 
 #[kooper::test(start_paused = true)]
 async fn an_owner_that_is_deleted_loses_its_children_from_the_deepest_on(cluster: Cluster) -> Result<()> {
-    let running = cluster.run([controller()?]).await?;
-    let shop = cluster.create(&corner("a", true, &["1"])).await?;
-    cluster.settle().await;
+    let (running, shop) = run_settled(&cluster, controller()?, &corner("a", true, &["1"])).await?;
     let front: Service = cluster.get("corner-front").await?.ok_or("there is no Service")?;
     cluster.patch(&front, json!({"metadata": {"finalizers": ["example.com/other"]}})).await?;
     cluster.delete(&shop).await?;

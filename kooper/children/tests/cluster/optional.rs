@@ -10,7 +10,7 @@ use kooper_children::{External, SlotExt, declare};
 use kube::{CustomResource, CustomResourceExt, KubeSchema};
 use serde::{Deserialize, Serialize};
 
-use super::{Shop, controller_of, corner, fields, is_ready};
+use super::{Shop, controller_of, corner, fields, is_ready, run_settled};
 
 /// A kind of another operator.
 #[derive(CustomResource, KubeSchema, Clone, Debug, Default, Deserialize, Serialize)]
@@ -51,9 +51,7 @@ async fn monitored(cluster: &Cluster) -> Result<String> {
 
 #[kooper::test(start_paused = true)]
 async fn a_slot_is_skipped_until_its_kind_is_installed(cluster: Cluster) -> Result<()> {
-    let running = cluster.run([optional()?]).await?;
-    let shop = cluster.create(&corner("a", false, &[])).await?;
-    cluster.settle().await;
+    let (running, shop) = run_settled(&cluster, optional()?, &corner("a", false, &[])).await?;
     assert!(is_ready(&cluster.get("corner").await?.ok_or("there is no Shop")?), "it counts only once it can be there");
     assert_eq!(monitored(&cluster).await?, "false");
     assert_eq!(running.problem(), None);
@@ -72,9 +70,7 @@ async fn a_slot_is_skipped_until_its_kind_is_installed(cluster: Cluster) -> Resu
 
 #[kooper::test(start_paused = true)]
 async fn an_owner_is_deleted_without_the_kind_of_its_child(cluster: Cluster) -> Result<()> {
-    let running = cluster.run([optional()?]).await?;
-    let shop = cluster.create(&corner("a", false, &[])).await?;
-    cluster.settle().await;
+    let (running, shop) = run_settled(&cluster, optional()?, &corner("a", false, &[])).await?;
     cluster.delete(&shop).await?;
     cluster.wait_deleted(&shop).await;
     running.stop().await
@@ -95,9 +91,7 @@ async fn an_external_object_is_followed_once_its_kind_is_installed(cluster: Clus
     let slots = declare().child(awaited.slot().optional().ready(exists)).child(watched.with((awaited,)));
     let children = slots.status(fields).build()?;
     let controller = Shop::controller("shops").install_crd().resync(None).handler(children.handler(async || {}));
-    let running = cluster.run([controller.build()?]).await?;
-    cluster.create(&corner("a", false, &[])).await?;
-    cluster.settle().await;
+    let (running, _) = run_settled(&cluster, controller.build()?, &corner("a", false, &[])).await?;
     assert!(cluster.get::<ConfigMap>("corner").await?.is_none());
     cluster.install_crd(&Monitor::crd()).await?;
     cluster.settle().await;

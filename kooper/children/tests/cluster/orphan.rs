@@ -14,7 +14,7 @@ use parking_lot::Mutex;
 use tokio::sync::{Notify, Semaphore};
 
 use super::apart::{elsewhere, namespace, ordered, role};
-use super::{Shop, corner, fields};
+use super::{Shop, corner, fields, run_settled};
 
 async fn delete(cluster: &Cluster, shop: &Shop) -> Result<()> {
     let shops: Api<Shop> = Api::namespaced(cluster.client(), cluster.namespace());
@@ -44,9 +44,7 @@ async fn outlive(cluster: &Cluster, configs: &Api<ConfigMap>) -> Result<()> {
 async fn the_children_outlive_their_owner_if_the_process_ends_before_they_are_released(cluster: Cluster) -> Result<()> {
     let cluster = cluster.with_timeout(Duration::from_secs(3600));
     let configs = namespace(&cluster).await?;
-    let running = cluster.run([ordered()?]).await?;
-    let shop = cluster.create(&corner("a", false, &[])).await?;
-    cluster.settle().await;
+    let (running, shop) = run_settled(&cluster, ordered()?, &corner("a", false, &[])).await?;
     let refused = ["clusterroles", "configmaps"].map(|kind| cluster.faults().on(Verb::Patch.of(kind)).reply(500));
     delete(&cluster, &shop).await?;
     forgotten(&cluster, &shop).await;
@@ -107,9 +105,7 @@ async fn the_cleanup_is_called_once_and_for_an_owner_with_the_note(cluster: Clus
         .handler(children.handler(async || {}))
         .cleanup("example.com/shop", children.deletion(cleanup))
         .build()?;
-    let running = cluster.run([controller]).await?;
-    let shop = cluster.create(&corner("a", false, &[])).await?;
-    cluster.settle().await;
+    let (running, shop) = run_settled(&cluster, controller, &corner("a", false, &[])).await?;
     delete(&cluster, &shop).await?;
     cluster.wait_deleted(&shop).await;
     assert_eq!(*noted.lock(), [shop.uid()]);

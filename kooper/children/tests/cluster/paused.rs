@@ -10,7 +10,7 @@ use kooper::{ConfigError, Controller};
 use kooper_children::declare;
 use serde_json::{Value, json};
 
-use super::{Shop, config, corner, fields, is_ready, ready, writes};
+use super::{Shop, config, corner, fields, is_ready, ready, run_ready, writes};
 
 const STATUS: &str = "shops.example.com/status";
 const PAUSE: &str = "example.com/pause";
@@ -129,9 +129,7 @@ async fn a_fake_cluster_reconciles_a_paused_owner_as_a_worker_does() -> Result<(
 
 #[kooper::test(start_paused = true)]
 async fn a_paused_owner_is_cleaned_up_when_it_is_deleted(cluster: Cluster) -> Result<()> {
-    let running = cluster.run([counting(&Arc::default())?]).await?;
-    let shop = cluster.create(&corner("a", false, &[])).await?;
-    cluster.wait(&shop, is_ready).await;
+    let (running, shop) = run_ready(&cluster, counting(&Arc::default())?, &corner("a", false, &[])).await?;
     cluster.patch(&shop, pause("true")).await?;
     assert!(paused(&now(&cluster).await?).is_some());
     let child: ConfigMap = cluster.get("corner-a").await?.ok_or("there is no ConfigMap")?;
@@ -148,9 +146,7 @@ async fn a_paused_owner_is_cleaned_up_when_it_is_deleted(cluster: Cluster) -> Re
 
 #[kooper::test(start_paused = true)]
 async fn a_status_that_is_refused_is_written_later(cluster: Cluster) -> Result<()> {
-    let running = cluster.run([counting(&Arc::default())?]).await?;
-    let shop = cluster.create(&corner("a", false, &[])).await?;
-    cluster.wait(&shop, is_ready).await;
+    let (running, shop) = run_ready(&cluster, counting(&Arc::default())?, &corner("a", false, &[])).await?;
     cluster.settle().await;
     let refused = cluster.faults().on(Verb::Patch.of("shops/status")).first(5).reply(500);
     cluster.patch(&shop, pause("true")).await?;

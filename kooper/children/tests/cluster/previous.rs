@@ -16,7 +16,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{from_value, json};
 
 use super::{
-    Shop, config, controller, controller_of, corner, fields, front, is_ready, password, ready, shelves, writes,
+    Shop, config, controller, controller_of, corner, fields, front, is_ready, password, ready, run_settled, shelves,
+    writes,
 };
 
 /// A version of the program with one of its slots.
@@ -148,9 +149,7 @@ async fn what_a_removed_slot_has_adopted_or_kept_is_kept_with_an_event(cluster: 
     cluster.create(&config(&shop)?).await?;
     let (config, front) = (config.slot().adopt(), front.slot().adopt());
     let children = declare().child(config).child(password).child(shelves.slot().keep()).child(front).build()?;
-    let running = cluster.run([controller_of(&children)?]).await?;
-    let shop = cluster.create(&shop).await?;
-    cluster.settle().await;
+    let (running, shop) = run_settled(&cluster, controller_of(&children)?, &shop).await?;
     let password: Secret = cluster.get("corner-password").await?.ok_or("there is no Secret")?;
     cluster.patch(&password, json!({"metadata": {"annotations": {"kooper.rs/keep": "yes"}}})).await?;
     running.stop().await?;
@@ -180,9 +179,7 @@ async fn what_a_removed_slot_has_adopted_or_kept_is_kept_with_an_event(cluster: 
 #[kooper::test(start_paused = true)]
 async fn a_slot_that_no_longer_keeps_its_child_says_so_before_it_is_removed(cluster: Cluster) -> Result<()> {
     let keeps = declare().child(password.slot().once().keep()).build()?;
-    let running = cluster.run([controller_of(&keeps)?]).await?;
-    cluster.create(&corner("a", false, &[])).await?;
-    cluster.settle().await;
+    let (running, _) = run_settled(&cluster, controller_of(&keeps)?, &corner("a", false, &[])).await?;
     running.stop().await?;
     let labels = async || -> Result<_> {
         let password: Secret = cluster.get("corner-password").await?.ok_or("it is gone")?;
@@ -243,9 +240,7 @@ struct ProbeSpec {}
 #[kooper::test(start_paused = true)]
 async fn a_previous_kind_need_not_be_installed(cluster: Cluster) -> Result<()> {
     let children = declare().child(password).previous_children::<Probe>().status(fields).build()?;
-    let running = cluster.run([controller_of(&children)?]).await?;
-    let shop = cluster.create(&corner("a", false, &[])).await?;
-    cluster.settle().await;
+    let (running, shop) = run_settled(&cluster, controller_of(&children)?, &corner("a", false, &[])).await?;
     assert!(is_ready(&cluster.get("corner").await?.ok_or("there is no Shop")?));
     cluster.delete(&shop).await?;
     cluster.wait_deleted(&shop).await;

@@ -12,7 +12,9 @@ use kooper::{ConfigError, Controller};
 use kooper_children::declare;
 use serde_json::{Value, json};
 
-use super::{Shop, ShopStatus, config, controller, corner, counting, fields, is_ready, ready, writes};
+use super::{
+    Shop, ShopStatus, config, controller, corner, counting, fields, is_ready, ready, run_ready, run_settled, writes,
+};
 
 const STATUS: &str = "shops.example.com/status";
 
@@ -105,9 +107,7 @@ async fn the_status_of_the_handler_and_the_summary_are_one_write(cluster: Cluste
         statuses.apply_status(&shop, &ShopStatus { open, ..ShopStatus::default() }).await?;
         Ok(())
     }
-    let running = cluster.run([with_handler!(opens)()?]).await?;
-    let shop = cluster.create(&corner("a", false, &["1"])).await?;
-    cluster.settle().await;
+    let (running, shop) = run_settled(&cluster, with_handler!(opens)()?, &corner("a", false, &["1"])).await?;
     assert_eq!(writes(&cluster, &[STATUS]).len(), 1);
     cluster.patch(&shop, json!({"spec": {"shelves": ["1", "2"]}})).await?;
     cluster.settle().await;
@@ -125,9 +125,7 @@ async fn the_status_that_a_handler_returns_has_the_conditions(cluster: Cluster) 
         }
         Ok(Status(ShopStatus { open: 7, ..ShopStatus::default() }))
     }
-    let running = cluster.run([with_handler!(opens)()?]).await?;
-    let shop = cluster.create(&corner("a", false, &[])).await?;
-    cluster.settle().await;
+    let (running, shop) = run_settled(&cluster, with_handler!(opens)()?, &corner("a", false, &[])).await?;
     let open = now(&cluster).await?;
     assert!(is_ready(&open) && open.status.is_some_and(|status| status.open == 7));
     assert_eq!(writes(&cluster, &[STATUS]).len(), 1);
@@ -180,9 +178,7 @@ async fn conditions_of_the_handler_stay_beside_those_of_the_children(cluster: Cl
         statuses.apply_status(&shop, &status).await?;
         Ok(())
     }
-    let running = cluster.run([with_handler!(open)()?]).await?;
-    cluster.create(&corner("a", false, &[])).await?;
-    cluster.settle().await;
+    let (running, _) = run_settled(&cluster, with_handler!(open)()?, &corner("a", false, &[])).await?;
     let shop = now(&cluster).await?;
     assert_eq!((holding(&shop), is_ready(&shop)), (vec!["Open", "Ready"], true));
     let before = writes(&cluster, &[STATUS]).len();
@@ -195,9 +191,7 @@ async fn conditions_of_the_handler_stay_beside_those_of_the_children(cluster: Cl
 
 #[kooper::test(start_paused = true)]
 async fn a_handler_that_writes_no_status_keeps_the_fields_of_others(cluster: Cluster) -> Result<()> {
-    let running = cluster.run([with_handler!(async || {})()?]).await?;
-    let shop = cluster.create(&corner("a", false, &[])).await?;
-    cluster.settle().await;
+    let (running, shop) = run_settled(&cluster, with_handler!(async || {})()?, &corner("a", false, &[])).await?;
     assert_eq!(writes(&cluster, &[STATUS]).len(), 1);
     let other = json!({"type": "Theirs", "status": "True", "reason": "A", "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"});
     let mut conditions = serde_json::to_value(now(&cluster).await?.status.unwrap_or_default().conditions)?;
@@ -226,9 +220,7 @@ async fn an_owner_whose_handler_fails_is_not_ready(cluster: Cluster) -> Result<(
 
 #[kooper::test]
 async fn the_status_names_the_child_that_a_deletion_waits_for(cluster: Cluster) -> Result<()> {
-    let running = cluster.run([controller()?]).await?;
-    let shop = cluster.create(&corner("a", true, &[])).await?;
-    cluster.wait(&shop, is_ready).await;
+    let (running, shop) = run_ready(&cluster, controller()?, &corner("a", true, &[])).await?;
     let front: Service = cluster.get("corner-front").await?.ok_or("there is no Service")?;
     cluster.patch(&front, json!({"metadata": {"finalizers": ["example.com/other"]}})).await?;
     cluster.delete(&shop).await?;
@@ -242,9 +234,7 @@ async fn the_status_names_the_child_that_a_deletion_waits_for(cluster: Cluster) 
 #[kooper::test(start_paused = true)]
 async fn the_status_names_the_child_whose_deletion_is_rejected(cluster: Cluster) -> Result<()> {
     let cluster = cluster.with_timeout(Duration::from_secs(3600));
-    let running = cluster.run([controller()?]).await?;
-    let shop = cluster.create(&corner("a", true, &[])).await?;
-    cluster.wait(&shop, is_ready).await;
+    let (running, shop) = run_ready(&cluster, controller()?, &corner("a", true, &[])).await?;
     let refused = cluster.faults().on(Verb::Delete.of("services")).reply(403);
     cluster.delete(&shop).await?;
     let message = "waits until services `default/corner-front` is gone";

@@ -11,7 +11,7 @@ use kooper_children::{SlotExt, declare};
 use serde_json::json;
 
 use super::explored::waves;
-use super::{Shop, config, controller_of, corner, front, writes};
+use super::{Shop, config, controller_of, corner, front, run_settled, writes};
 
 /// Creates a shop. No cache gets its children of this resource.
 async fn opened(cluster: &Cluster, unseen: &str) -> Result<(Shop, Frozen)> {
@@ -96,9 +96,7 @@ async fn closes_and_keeps_the_ledger(cluster: &Cluster, shop: &Shop, frozen: Fro
 #[kooper::test(start_paused = true)]
 async fn a_deletion_asks_nothing_if_the_caches_have_all_children(cluster: Cluster) -> Result<()> {
     let children = declare().child(config).child(front.slot().after(config)).build()?;
-    let running = cluster.run([controller_of(&children)?]).await?;
-    let shop = cluster.create(&corner("a", true, &[])).await?;
-    cluster.settle().await;
+    let (running, shop) = run_settled(&cluster, controller_of(&children)?, &corner("a", true, &[])).await?;
     let lists = counted(&cluster, ["services", "configmaps"]);
     cluster.delete(&shop).await?;
     cluster.wait_deleted(&shop).await;

@@ -11,7 +11,7 @@ use kooper::{ConfigError, Controller};
 use kooper_children::{SlotExt, declare};
 use serde_json::json;
 
-use super::{Shop, config, corner, password};
+use super::{Shop, config, corner, password, run_settled};
 
 /// The version before: it applies one child with `apply_owned`, and the other with `apply`.
 fn by_hand() -> Result<Controller, ConfigError> {
@@ -123,9 +123,7 @@ async fn what_was_created_once_keeps_its_labels_and_its_data_after_a_rollback(cl
 /// The garbage collector of Kubernetes does not delete a child whose reference names a version that is no longer served.
 #[kooper::test(start_paused = true)]
 async fn the_reference_of_what_was_created_once_names_the_version_that_the_program_has(cluster: Cluster) -> Result<()> {
-    let running = cluster.run([once()?]).await?;
-    cluster.create(&corner("a", false, &[])).await?;
-    cluster.settle().await;
+    let (running, _) = run_settled(&cluster, once()?, &corner("a", false, &[])).await?;
     running.stop().await?;
     let before: Secret = cluster.get("corner-password").await?.ok_or("it does not exist")?;
     let mut references = before.owner_references().to_vec();
@@ -171,9 +169,7 @@ async fn an_object_that_a_handler_has_adopted_is_kept_by_its_slot(cluster: Clust
     }
     let shop = corner("a", false, &[]);
     let theirs = cluster.create(&config(&shop)?).await?;
-    let running = cluster.run([adopts()?]).await?;
-    let shop = cluster.create(&shop).await?;
-    cluster.settle().await;
+    let (running, shop) = run_settled(&cluster, adopts()?, &shop).await?;
     running.stop().await?;
     for version in [applies, by_hand] {
         let running = cluster.run([version()?]).await?;
