@@ -22,8 +22,7 @@ pub(crate) const WIKI: &str = env!("CARGO_BIN_EXE_wiki");
 
 /// The shared control plane with a new namespace in which pods can be created; `None` without a control plane.
 pub(crate) fn cluster(namespace: &str) -> Option<&'static ControlPlane> {
-    let cluster = ControlPlane::shared()?;
-    cluster.must(&["create", "namespace", namespace]);
+    let cluster = ControlPlane::shared_in(namespace, [])?;
     let here = format!("--namespace={namespace}");
     cluster.must(&["wait", "--for=create", "serviceaccount/default", "--timeout=60s", &here]);
     Some(cluster)

@@ -47,9 +47,8 @@ fn wait_for_pods(cluster: &ControlPlane, namespace: &str, count: usize) {
 
 #[test]
 fn a_restricted_namespace_accepts_the_pods_and_settings_can_change() {
-    let Some(cluster) = ControlPlane::shared() else { return };
     let namespace = "installed-restricted";
-    cluster.must(&["create", "namespace", namespace]);
+    let Some(cluster) = ControlPlane::shared_in(namespace, []) else { return };
     cluster.must(&["label", "namespace", namespace, "pod-security.kubernetes.io/enforce=restricted"]);
 
     let elected = ["--leader-election", "on", "--with", "network-policy", "--drain-timeout", "1m"];
@@ -82,9 +81,8 @@ fn a_restricted_namespace_accepts_the_pods_and_settings_can_change() {
 
 #[test]
 fn the_program_runs_with_the_account_and_the_variables_of_its_deployment() {
-    let Some(cluster) = ControlPlane::shared() else { return };
     let namespace = "installed-beside";
-    cluster.must(&["create", "namespace", namespace]);
+    let Some(cluster) = ControlPlane::shared_in(namespace, []) else { return };
     install_crds(cluster);
     let secured = ["--metrics-auth", "token"];
     let args = ["--leader-election", "on", "--namespace", namespace, "--workers", "2"];
@@ -123,9 +121,8 @@ fn the_program_runs_with_the_account_and_the_variables_of_its_deployment() {
 
 #[test]
 fn the_users_of_a_namespace_get_the_roles_for_custom_resources() {
-    let Some(cluster) = ControlPlane::shared() else { return };
     let namespace = "installed-users";
-    cluster.must(&["create", "namespace", namespace]);
+    let Some(cluster) = ControlPlane::shared_in(namespace, []) else { return };
     let (_, yaml, _) = call(&["manifests", "--image", "example.com/installed:1"]);
     assert!(!yaml.contains("aggregate-to"), "the users of all namespaces get nothing unasked: {yaml}");
     // Without its kind, `kubectl` asks for another group.

@@ -148,9 +148,8 @@ fn the_status_page_is_protected_as_the_metrics_and_never_beside_probes() {
 
 #[test]
 fn without_the_rules_of_reviews_the_log_says_which_roles_to_apply() {
-    let Some(cluster) = ControlPlane::shared() else { return };
     let namespace = "secured-reviews";
-    cluster.must(&["create", "namespace", namespace]);
+    let Some(cluster) = ControlPlane::shared_in(namespace, []) else { return };
     let kubeconfig = account(cluster, namespace, &[]);
     let kubeconfig = kubeconfig.to_str().unwrap();
     let flags = ["--namespace", namespace, "--metrics-auth", "token", "--kubeconfig", kubeconfig];

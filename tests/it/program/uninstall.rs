@@ -270,9 +270,8 @@ fn the_crd_is_kept_while_a_process_holds_a_lease() {
 
 #[test]
 fn the_leases_of_shards_are_deleted_unless_a_member_works() {
-    let Some(cluster) = ControlPlane::shared() else { return };
     let namespace = "uninstalled-shards";
-    cluster.must(&["create", "namespace", namespace]);
+    let Some(cluster) = ControlPlane::shared_in(namespace, []) else { return };
     let kubeconfig = cluster.kubeconfig().to_str().unwrap();
     let place = ["--kubeconfig", kubeconfig, "--namespace", namespace, "--lease-namespace", namespace];
     let leases = || cluster.must(&["-n", namespace, "get", "leases", "--output=name"]);
