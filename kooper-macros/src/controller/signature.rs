@@ -311,8 +311,8 @@ fn condition(attribute: &Attribute) -> Option<TokenStream> {
     (!conditions.is_empty()).then(|| quote!(#[cfg_attr(#predicate, #(#conditions),*)]))
 }
 
-/// The same lints, if the attribute allows or expects some. A deprecated function may use deprecated items, itself
-/// included.
+/// Allows the lints that the attribute allows, or expects: an expected one need not occur in the generated code. That
+/// code names the function, also if it is deprecated.
 fn allowed(attribute: &Attribute) -> Option<TokenStream> {
     match &attribute.meta {
         Meta::List(list) if list.path.is_ident("allow") || list.path.is_ident("expect") => {

@@ -49,7 +49,7 @@ fn unfinished(place: Span) -> syn::Error {
     )
 }
 
-fn not_paused(place: Span) -> syn::Error {
+fn not_a_boolean(place: Span) -> syn::Error {
     syn::Error::new(place, message!("`start_paused` is `true` or `false`: write `start_paused = true`"))
 }
 
@@ -71,7 +71,7 @@ fn entry(args: &mut Args, input: ParseStream<'_>) -> syn::Result<Option<Path>> {
         input.parse::<Token![=]>()?;
         let place = input.span();
         if key == "start_paused" {
-            let paused = input.parse::<LitBool>().map_err(|_| not_paused(place))?;
+            let paused = input.parse::<LitBool>().map_err(|_| not_a_boolean(place))?;
             args.start_paused = paused.value.then_some(key);
         } else if key == "settings" {
             let settings = input.parse::<Expr>().map_err(|_| {
@@ -89,5 +89,5 @@ fn entry(args: &mut Args, input: ParseStream<'_>) -> syn::Result<Option<Path>> {
     let place = input.span();
     let path = input.call(Path::parse_mod_style).map_err(|_| unfinished(place))?;
     // The other keys may be the names of controllers.
-    if path.is_ident("start_paused") { Err(not_paused(place)) } else { Ok(Some(path)) }
+    if path.is_ident("start_paused") { Err(not_a_boolean(place)) } else { Ok(Some(path)) }
 }

@@ -190,7 +190,7 @@ pub(crate) fn deprecation(object: &Value, version: &Value) -> Option<String> {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let (group, kind) = (text(&spec["group"]), text(&spec["names"]["kind"]));
     let name = |version: &Value| text(&version["name"]);
-    // Versions without a number are in the order of the alphabet.
+    // Versions without a number are in alphabetical order.
     let rank = |version: &Value| (priority(&name(version)), Reverse(name(version)));
     let usable = versions(object).filter(|other| other["served"] == true && other["deprecated"] != true);
     let newest = usable.filter(|other| rank(other) > rank(version)).max_by_key(|other| rank(other));

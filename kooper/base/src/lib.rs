@@ -13,7 +13,7 @@ pub mod executor;
 pub mod leader;
 pub mod metrics;
 
-/// Implements `Debug` for a type that shows some of its fields only, whatever its parameters are.
+/// Implements `Debug` for a type that shows only some of its fields, without bounds on its parameters.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! debug_fields {

@@ -233,7 +233,7 @@ fn alerts(scope: &Scope, controllers: &[Controller], elected: bool, webhooks: &[
         );
     }
     if let Some(lease) = controllers.iter().filter_map(Controller::shards).map(Shards::lease_seconds).max() {
-        // It may take as long until shards are taken over, such as those of a map that was deleted.
+        // Shards may have no owner for that long, such as after their map was deleted.
         let longest = lease.max(60);
         add(
             "KooperShardsUnowned",

@@ -20,7 +20,7 @@ use kooper_runtime::Result;
 /// The label of the pods of a revision.
 pub(super) const LABEL: &str = "controller-revision-hash";
 
-/// The hash of the revision of a pod, or its name.
+/// The revision of a pod: its hash in DaemonSets, its name in StatefulSets.
 pub(super) fn of_pod(pod: &Pod) -> Option<&str> {
     pod.metadata.labels.as_ref()?.get(LABEL).map(String::as_str)
 }

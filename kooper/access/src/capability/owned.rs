@@ -262,7 +262,7 @@ impl ResourceClient<'_> {
                 None => {
                     self.check_pause(parent, key)?;
                     if let Some(metadata) = body["metadata"].as_object_mut() {
-                        // Of an object that was copied.
+                        // It is that of the object that was copied.
                         metadata.remove("uid");
                         metadata.insert("resourceVersion".to_owned(), NEVER.into());
                     }

@@ -47,7 +47,7 @@ pub(super) fn check(object: &Value, present: Option<&Value>, causes: &mut Vec<Ca
     if known.iter().enumerate().any(|(index, name)| known[..index].contains(name)) {
         causes.push(Cause::invalid("spec.versions", &spec["versions"], "must contain unique version names"));
     }
-    // An update may leave an approval as it was.
+    // The real server validates an approval only if an update changes its state.
     let former = present.and_then(unapproved).map(|cause| cause.reason);
     causes.extend(unapproved(object).filter(|cause| former != Some(cause.reason)));
 }
@@ -68,8 +68,8 @@ fn unapproved(object: &Value) -> Option<Cause> {
     const APPROVED: &str = "api-approved.kubernetes.io";
     const SEE: &str = "see https://github.com/kubernetes/enhancements/pull/1111";
     let group = object["spec"]["group"].as_str().unwrap_or_default();
-    let mut rests = ["k8s.io", "kubernetes.io"].into_iter().filter_map(|domain| group.strip_suffix(domain));
-    if !rests.any(|rest| rest.is_empty() || rest.ends_with('.')) {
+    let mut parents = ["k8s.io", "kubernetes.io"].into_iter().filter_map(|domain| group.strip_suffix(domain));
+    if !parents.any(|parent| parent.is_empty() || parent.ends_with('.')) {
         return None;
     }
     let field = format!("metadata.annotations[{APPROVED}]");
@@ -88,7 +88,7 @@ fn unapproved(object: &Value) -> Option<Cause> {
     Some(Cause::invalid(field, approval, why))
 }
 
-/// Go's parser takes spaces in a path, and letters of any alphabet.
+/// Go's parser accepts spaces in a path, and letters of any alphabet.
 fn is_url(text: &str) -> bool {
     let Some((scheme, rest)) = text.split_once("://") else { return false };
     let host = rest.split(['/', '?']).next().unwrap_or_default();

@@ -171,7 +171,7 @@ fn find<'a>(document: &'a mut Value, path: &str) -> Result<Option<&'a Value>, Do
     }
 }
 
-/// Sets a value, which an item of a list makes way for if it is inserted.
+/// Sets the value at a path. In a list, `insert` decides whether it is inserted before the item there, or replaces it.
 fn put(document: &mut Value, path: &str, value: Value, insert: bool) -> Result<(), DoesNotFit> {
     if path.is_empty() {
         *document = value;

@@ -93,7 +93,7 @@ fn block_of(at: &At<'_>) -> Option<Cidr> {
     network
 }
 
-/// A network, in the forms that CEL does not accept, too.
+/// A network, also in the forms that CEL does not accept.
 fn network(text: &str) -> Option<Cidr> {
     let (address, bits) = text.split_once('/')?;
     let (address, bits): (IpAddr, u8) = (address.parse().ok()?, bits.parse().ok()?);

@@ -48,7 +48,7 @@ impl Strategy for Secret {
                 check_json(&entries, ".dockerconfigjson");
             }
             "kubernetes.io/basic-auth" if !has("username") && !has("password") => require(&["username", "password"]),
-            // An empty key is none.
+            // The real server requires the key to have a length.
             "kubernetes.io/ssh-auth" if entries.value["ssh-privatekey"] == "" => {
                 entries.named("data[ssh-privatekey]".to_owned()).require("");
             }
@@ -71,7 +71,7 @@ fn check_json(data: &At<'_>, key: &str) {
     let why = match serde_json::from_slice::<Value>(&text) {
         Ok(Value::Object(_) | Value::Null) => return,
         Ok(other) => syntax::not_a(&other, syntax::MAP),
-        // Go takes deeper objects, and strings that are not UTF-8.
+        // Go accepts deeper objects, and strings that are not UTF-8.
         Err(_) => match syntax::error(&text) {
             Some(why) => why,
             None => return,

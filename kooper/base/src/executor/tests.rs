@@ -244,7 +244,7 @@ fn a_task_that_is_aborted_after_the_end_of_its_executors_threads_is_dropped() {
             polls.send(context.waker().clone()).unwrap();
             Poll::<()>::Pending
         }));
-        // What else may wake it keeps it, too.
+        // Its wakers keep it after the end of the executor.
         let _waker = polled.recv_timeout(LONG).unwrap();
         drop(executor);
         sleep(Duration::from_millis(100)).await;

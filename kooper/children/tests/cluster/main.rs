@@ -157,7 +157,7 @@ fn is_ready(shop: &Shop) -> bool {
     ready(shop).is_some_and(|ready| ready.status == "True" && ready.observed_generation == shop.metadata.generation)
 }
 
-/// Runs a controller and creates a shop, until no call is due.
+/// Runs a controller, creates a shop, and waits until no call is due.
 async fn run_settled(cluster: &Cluster, controller: Controller, shop: &Shop) -> Result<(Running, Shop)> {
     let running = cluster.run([controller]).await?;
     let shop = cluster.create(shop).await?;
@@ -165,7 +165,7 @@ async fn run_settled(cluster: &Cluster, controller: Controller, shop: &Shop) -> 
     Ok((running, shop))
 }
 
-/// The same until the shop is ready.
+/// Runs a controller, creates a shop, and waits until it is ready.
 async fn run_ready(cluster: &Cluster, controller: Controller, shop: &Shop) -> Result<(Running, Shop)> {
     let running = cluster.run([controller]).await?;
     let shop = cluster.create(shop).await?;

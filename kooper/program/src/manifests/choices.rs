@@ -158,7 +158,7 @@ pub(crate) fn strategy(allows_replicas: bool, has_webhooks: bool) -> Value {
     }
 }
 
-/// By which the pods with these labels run on different nodes, if there are enough.
+/// The affinity with which the pods of this selector run on different nodes, if there are enough.
 pub(crate) fn affinity(selector: &Value) -> Value {
     json!({"podAntiAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [{
         "weight": 100,

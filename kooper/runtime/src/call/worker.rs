@@ -237,7 +237,7 @@ impl Workers {
         for tombstone in later {
             let object = Arc::clone(&tombstone.object);
             deleted.tombstones.add(&item.key, tombstone);
-            // If its shard was gained while it was not among them, its key was not queued.
+            // A shard that was gained in the meantime has queued only the keys of the other tombstones.
             if self.grants.granted_deleted(&item.key, &object).is_ok() {
                 self.controller.queue.add(&item.key, Lane::Background, Reason::Shard);
             }

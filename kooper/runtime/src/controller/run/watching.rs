@@ -322,8 +322,8 @@ async fn custom_retriever(
     let parts = controller.parts.clone();
     let made = process.executor.spawn(async move {
         let made = parts.retriever(client);
-        // They are the user's, too, and known from now on. If one panicked later, the watches would be opened in part, and
-        // not started again.
+        // These functions are the user's, too, and their results are kept. If one panicked later, the watches would be
+        // opened in part, and not started again.
         if let Some(Ok(retriever)) = &made {
             let _ = (retriever.streams_lists(), retriever.longest_silence());
         }

@@ -38,7 +38,7 @@ impl QueueState {
             let reason = match timer {
                 Some(Timer::Requeue) => Some(Reason::Requeue),
                 Some(Timer::Conflict) => Some(Reason::Retry),
-                // A delayed add has its reason already, unless a run had it that was too early for the add.
+                // A delayed add has its reason already, unless a probe has run with it in the meantime.
                 Some(Timer::Held) if self.entries.get(id).is_some_and(|entry| entry.reasons.is_empty()) => {
                     Some(Reason::Retry)
                 }
