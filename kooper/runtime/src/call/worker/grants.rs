@@ -101,7 +101,7 @@ impl Grants {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use std::sync::LazyLock;
 
     use tokio::sync::watch;
@@ -118,7 +118,7 @@ mod tests {
     }
 
     /// Grants each object in the first shard.
-    struct First;
+    pub(crate) struct First;
 
     impl Admission for First {
         fn grants(&self, _: &Object) -> Grant {

@@ -1,9 +1,9 @@
 use std::collections::BTreeSet;
-use std::sync::LazyLock;
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use tokio::sync::watch;
 
+use super::grants::tests::First;
 use super::*;
 use crate::call::action::Action;
 use crate::call::context::Caches;
@@ -77,9 +77,6 @@ async fn the_key_of_a_stuck_call_for_a_deleted_object_is_handled_again_although_
     assert_eq!(again.map(|item| item.key), Some(key));
 }
 
-/// Never cancelled.
-static TOKEN: LazyLock<CancellationToken> = LazyLock::new(CancellationToken::new);
-
 /// Places one object in a shard, and grants the others at once.
 struct Placed;
 
@@ -89,34 +86,12 @@ impl Placed {
 
 impl Admission for Placed {
     fn grants_deleted(&self, object: &Object) -> Grant {
-        if object.uid() == Self::UID { Grant::Shard(Work::begin(Arc::new(Self))) } else { Grant::Free }
+        if object.uid() == Self::UID { Grant::Shard(Work::begin(Arc::new(First))) } else { Grant::Free }
     }
 
     fn shards(&self) -> Option<watch::Receiver<BTreeSet<Shard>>> {
         Some(watch::Sender::default().subscribe())
     }
-}
-
-impl ShardTerm for Placed {
-    fn shard(&self) -> Shard {
-        Shard::new(0, 1, 1)
-    }
-
-    fn is_held(&self) -> bool {
-        true
-    }
-
-    fn ended(&self) -> &CancellationToken {
-        &TOKEN
-    }
-
-    fn leaving(&self) -> &CancellationToken {
-        &TOKEN
-    }
-
-    fn begin(&self) {}
-
-    fn end(&self) {}
 }
 
 #[tokio::test(start_paused = true)]
@@ -130,7 +105,7 @@ async fn deleted_is_called_for_an_object_whose_shard_is_gained_during_a_call_for
     let gained = grants.clone();
     let function: DeletedFunction = Arc::new(move |_, _, _| {
         // A third object of the name exists and is refused, so the controller does not queue the key now.
-        gained.handle([Placed.shard()].into());
+        gained.handle([First.shard()].into());
         Box::pin(async { Ok(Action::done()) })
     });
     let idle = Arc::into_inner(workers()).unwrap();
