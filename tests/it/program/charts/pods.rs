@@ -84,7 +84,7 @@ fn pods_are_spread_among_those_of_their_installation() {
 #[test]
 fn labels_by_which_pods_are_selected_are_refused() {
     let Some(chart) = Chart::write(INSTALLED, "pods-labels") else { return };
-    for label in ["kooper.rs/installation", "app.kubernetes.io/name"] {
+    for label in ["kooper.rs/installation", "app.kubernetes.io/name", "app.kubernetes.io/instance"] {
         let values = json!({"podLabels": {label: "other"}});
         let (done, _, stderr) = chart.helm(&["template", "release", "CHART", "--namespace", NAMESPACE], &values);
         assert!(!done && stderr.contains("podLabels"), "{stderr}");
