@@ -90,7 +90,7 @@ pub trait Retriever<K>: Send + Sync + 'static {
     ) -> impl Future<Output = Result<impl Stream<Item = Result<Event, RetrieveError>> + Send + 'static, RetrieveError>> + Send;
 
     /// Returns `true` if [`watch`](Self::watch) can begin with the existing objects,
-    /// which makes a list unnecessary.
+    /// which makes a list unnecessary. It is called once, when the controller starts.
     fn streams_lists(&self) -> bool {
         false
     }
@@ -98,7 +98,8 @@ pub trait Retriever<K>: Send + Sync + 'static {
     /// The maximum time for which a watch may yield nothing, not even a bookmark,
     /// unless a probe shows that nothing has changed. `None` if silence is normal. It
     /// does not apply to [`list`](Self::list), because a page may take long to
-    /// arrive. A shorter time than a second counts as a second.
+    /// arrive. A shorter time than a second counts as a second. It is called once, when
+    /// the controller starts.
     ///
     /// After half of this time the controller probes the source: it
     /// [lists](Self::list) one object to get the current version, and opens a second
