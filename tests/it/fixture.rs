@@ -145,8 +145,7 @@ impl<R: Retriever<ConfigMap>> Retriever<ConfigMap> for Hiding<R> {
 }
 
 pub(crate) fn config(name: &str, value: &str) -> ConfigMap {
-    let mut config = ConfigMap::default();
-    config.metadata.name = Some(name.to_owned());
+    let mut config: ConfigMap = with_name(name);
     config.metadata.namespace = Some("test".to_owned());
     config.metadata.uid = Some(name.to_owned());
     config.data = Some([("value".to_owned(), value.to_owned())].into());

@@ -11,6 +11,8 @@ use kooper::prelude::*;
 use kooper::testing::Cluster;
 use kooper::webhooks::{Denied, FailurePolicy, Webhook};
 
+use crate::fixture::with_name;
+
 async fn check(new: Arc<ConfigMap>) -> Result<(), Denied> {
     let mut denied = Denied::default();
     for key in ["name", "owner"] {
@@ -27,8 +29,7 @@ async fn fill(mut object: ConfigMap) -> ConfigMap {
 }
 
 fn config(name: &str, data: &[(&str, &str)]) -> ConfigMap {
-    let mut config = ConfigMap::default();
-    config.metadata.name = Some(name.to_owned());
+    let mut config: ConfigMap = with_name(name);
     config.data = Some(data.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect());
     config
 }
@@ -49,8 +50,7 @@ fn status<T: std::fmt::Debug>(result: kube::Result<T>) -> Status {
 
 /// A Secret for each ConfigMap.
 async fn keys(config: Arc<ConfigMap>, secrets: OwnedApplier<Secret>) -> Result<()> {
-    let mut secret = Secret::default();
-    secret.metadata.name = Some(format!("{}-key", config.name_any()));
+    let mut secret: Secret = with_name(&format!("{}-key", config.name_any()));
     secret.string_data = Some(BTreeMap::from([("owner".into(), config.data.as_ref().expect("data")["owner"].clone())]));
     secrets.apply_owned(&config, &secret).await?;
     Ok(())

@@ -9,6 +9,8 @@ use kube::{CustomResource, KubeSchema};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
+use crate::fixture::with_name;
+
 #[derive(CustomResource, KubeSchema, Clone, Debug, Serialize, Deserialize)]
 #[kube(group = "example.com", version = "v1", kind = "Tally", namespaced, status = "TallyStatus")]
 struct TallySpec {
@@ -39,8 +41,7 @@ async fn tallies(tally: Arc<Tally>, configs: Reader<ConfigMap>, statuses: Status
 }
 
 fn child(tally: &Tally, name: &str) -> Result<ConfigMap> {
-    let mut config = ConfigMap::default();
-    config.metadata.name = Some(name.to_owned());
+    let config: ConfigMap = with_name(name);
     Ok(owned_by(tally, config)?)
 }
 

@@ -16,6 +16,7 @@ use kooper_tests::control_plane::ControlPlane;
 use kooper_tests::wait::{eventually, until};
 use serde_json::json;
 
+use crate::fixture::with_name;
 use crate::live::{Live, configmap, connection, state};
 
 fn cluster(namespace: &str) -> Option<&'static ControlPlane> {
@@ -80,8 +81,7 @@ fn the_next_call_reads_the_objects_of_its_own_kind_that_the_last_one_created() {
                 if made == 60 {
                     return Ok(Action::done());
                 }
-                let mut next = ConfigMap::default();
-                next.metadata.name = Some(sibling(made).name().to_owned());
+                let next: ConfigMap = with_name(sibling(made).name());
                 creator.create(&next).await?;
                 count.fetch_add(1, Ordering::SeqCst);
                 Ok::<_, BoxError>(Action::requeue_after(Duration::from_millis(1)))

@@ -45,9 +45,8 @@ fn wait_for_renewals(program: &Process) {
 }
 
 fn blocked_functions_delay_nothing_else(count: usize) {
-    let Some(cluster) = ControlPlane::shared() else { return };
     let namespace = format!("stalls-{count}");
-    cluster.must(&["create", "namespace", &namespace]);
+    let Some(cluster) = ControlPlane::shared_in(&namespace, []) else { return };
     let config = |name: &str| object("ConfigMap", &namespace, name);
     let mut program = Process::run(&mut command(cluster.kubeconfig(), &namespace, count));
     program.wait_for_line(&["acquired leadership"]);

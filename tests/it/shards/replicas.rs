@@ -20,7 +20,7 @@ use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tower::ServiceExt;
 
-use crate::fixture::{self, eventually, run_edited};
+use crate::fixture::{self, eventually, run_edited, with_name};
 
 /// The most time for replicas to agree, and for calls after that.
 pub(super) const SETTLE: Duration = Duration::from_secs(120);
@@ -179,8 +179,7 @@ pub(super) fn metric(replica: &fixture::Running, name: &str) -> f64 {
 }
 
 pub(super) fn named(namespace: &str, name: &str) -> ConfigMap {
-    let mut config = ConfigMap::default();
-    config.metadata.name = Some(name.to_owned());
+    let mut config: ConfigMap = with_name(name);
     config.metadata.namespace = Some(namespace.to_owned());
     config.metadata.labels = Some([("app".to_owned(), "shop".to_owned())].into());
     config

@@ -16,6 +16,7 @@ use kooper_tests::control_plane::ControlPlane;
 use kooper_tests::wait::until;
 use serde_json::{Value, json};
 
+use crate::fixture::with_name;
 use crate::live::{Live, Seen, configmap, connection, state};
 
 fn start(kubeconfig: &Path, controller: Controller) -> Live {
@@ -42,8 +43,7 @@ fn event(cluster: &ControlPlane, namespace: &str, about: &str, right: impl Fn(&V
 }
 
 fn secret(name: &str, value: &str) -> Secret {
-    let mut secret = Secret::default();
-    secret.metadata.name = Some(name.to_owned());
+    let mut secret: Secret = with_name(name);
     secret.string_data = Some([("value".to_owned(), value.to_owned())].into());
     secret
 }

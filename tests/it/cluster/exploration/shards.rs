@@ -7,6 +7,7 @@ use kooper::testing::{Cluster, Exploration, Explored, Finding};
 use serde_json::{from_value, json};
 
 use super::{HISTORIES, runtime};
+use crate::fixture::with_name;
 
 /// Applies a child. With the mistake, it notes that a shard was taken over, as if a reason were an instruction.
 async fn apply<const MISTAKEN: bool>(config: Arc<ConfigMap>, secrets: OwnedApplier<Secret>, call: Call) -> Result<()> {
@@ -28,8 +29,7 @@ fn explore<const MISTAKEN: bool>() -> Result<Explored, Finding> {
     // The mistake is in the histories of the first write.
     let exploration = if MISTAKEN { exploration } else { exploration.limit(HISTORIES) };
     exploration.seed(1).run(runtime, async |cluster: Cluster| {
-        let mut config = ConfigMap::default();
-        config.metadata.name = Some("shop".to_owned());
+        let mut config: ConfigMap = with_name("shop");
         config.metadata.labels = Some([("app".to_owned(), "shop".to_owned())].into());
         cluster.create(&config).await.map(drop)
     })

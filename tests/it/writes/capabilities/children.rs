@@ -12,6 +12,7 @@ use kooper_tests::wait::until;
 use serde_json::json;
 
 use super::{event, get, secret, start};
+use crate::fixture::with_name;
 use crate::live::{Seen, configmap, state};
 
 /// A controller of ConfigMaps, each of which owns a Secret with the name in its value.
@@ -102,8 +103,7 @@ fn fields_applied_under_a_previous_name_are_taken_over() {
     let Some(cluster) = ControlPlane::shared_in(namespace, [configmap(namespace, "one", "1")]) else { return };
     let seen = Seen::default();
     let run = |name: &str, previous: &[&str], data: &[(&str, &str)]| {
-        let mut settings = ConfigMap::default();
-        settings.metadata.name = Some("settings".to_owned());
+        let mut settings: ConfigMap = with_name("settings");
         settings.data = Some(data.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect());
         let (log, seen, noted) = (seen.clone(), seen.clone(), name.to_owned());
         let handler = move |configs: Applier<ConfigMap>| {

@@ -12,6 +12,7 @@ use kooper_tests::wait::until;
 use serde_json::json;
 
 use super::start;
+use crate::fixture::with_name;
 use crate::live::{Seen, configmap};
 
 #[test]
@@ -28,8 +29,7 @@ fn a_deletion_only_affects_the_object_with_the_expected_uid() {
         let seen = noted.clone();
         async move {
             let key = ObjectKey::namespaced(namespace, "two");
-            let mut other = ConfigMap::default();
-            other.metadata.name = Some("two".to_owned());
+            let other: ConfigMap = with_name("two");
             let other = creator.create(&other).await?;
             let twice = creator.create(&other).await.unwrap_err();
             seen.note("twice", twice.code().unwrap_or_default().to_string());

@@ -10,6 +10,7 @@ use kooper::testing::Cluster;
 use kooper_tests::control_plane::ControlPlane;
 
 use super::start;
+use crate::fixture::with_name;
 use crate::live::{Seen, configmap};
 
 /// An error with its sources, without those that only repeat it.
@@ -38,8 +39,7 @@ async fn role(
     deleter: &Deleter<ClusterRole>,
     name: &str,
 ) -> [String; 3] {
-    let mut role = ClusterRole::default();
-    role.metadata.name = Some(name.to_owned());
+    let role: ClusterRole = with_name(name);
     let key = ObjectKey::cluster_scoped(name);
     let applied = applier.apply(&role).await.map_err(|error| chain(&error));
     let got = getter.fetch(&key).await.map_err(|error| chain(&error));
@@ -126,8 +126,7 @@ fn an_error_names_the_object_whose_name_is_invalid() {
 #[kooper::test]
 async fn an_error_names_the_object_whose_name_is_invalid_in_a_test(cluster: Cluster) -> Result<()> {
     let namespace = cluster.namespace().to_owned();
-    let mut config = ConfigMap::default();
-    config.metadata.name = Some("one".to_owned());
+    let config: ConfigMap = with_name("one");
     let config = Arc::new(cluster.create(&config).await?);
     let arguments = cluster.arguments(&config);
     let configs = (arguments.take().await, arguments.take().await);

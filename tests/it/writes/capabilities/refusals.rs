@@ -15,6 +15,7 @@ use kooper_tests::wait::until;
 use serde_json::json;
 
 use super::{get, secret, start};
+use crate::fixture::with_name;
 use crate::live::{Seen, configmap, grant};
 
 fn named(name: &str) -> ObjectMeta {
@@ -123,8 +124,7 @@ fn a_forbidden_request_is_reported_with_the_missing_rule() {
         let seen = noted.clone();
         async move {
             recorder.normal("Synced", "the permission is missing");
-            let mut other = Service::default();
-            other.metadata.name = Some("other".to_owned());
+            let other: Service = with_name("other");
             let ingress = LoadBalancerIngress { ip: Some("192.0.2.1".to_owned()), ..LoadBalancerIngress::default() };
             let balancer = LoadBalancerStatus { ingress: Some(vec![ingress]) };
             let errors = [
