@@ -68,8 +68,8 @@ fn unapproved(object: &Value) -> Option<Cause> {
     const APPROVED: &str = "api-approved.kubernetes.io";
     const SEE: &str = "see https://github.com/kubernetes/enhancements/pull/1111";
     let group = object["spec"]["group"].as_str().unwrap_or_default();
-    let mut parents = ["k8s.io", "kubernetes.io"].into_iter().filter_map(|domain| group.strip_suffix(domain));
-    if !parents.any(|parent| parent.is_empty() || parent.ends_with('.')) {
+    let mut prefixes = ["k8s.io", "kubernetes.io"].into_iter().filter_map(|domain| group.strip_suffix(domain));
+    if !prefixes.any(|prefix| prefix.is_empty() || prefix.ends_with('.')) {
         return None;
     }
     let field = format!("metadata.annotations[{APPROVED}]");
