@@ -39,20 +39,16 @@ impl Strategy for Secret {
                     entries.named(format!("metadata.annotations[{name}]")).require("");
                 }
             }
-            "kubernetes.io/dockercfg" => {
-                require(&[".dockercfg"]);
-                check_json(&entries, ".dockercfg");
-            }
-            "kubernetes.io/dockerconfigjson" => {
-                require(&[".dockerconfigjson"]);
-                check_json(&entries, ".dockerconfigjson");
+            of @ ("kubernetes.io/dockercfg" | "kubernetes.io/dockerconfigjson") => {
+                let key = of.replace("kubernetes.io/", ".");
+                require(&[&*key]);
+                check_json(&entries, &key);
             }
             "kubernetes.io/basic-auth" if !has("username") && !has("password") => require(&["username", "password"]),
-            // The real server requires the key to have a length.
-            "kubernetes.io/ssh-auth" if entries.value["ssh-privatekey"] == "" => {
+            // Unlike other keys, an empty one is missing.
+            "kubernetes.io/ssh-auth" if entries.value["ssh-privatekey"].as_str().unwrap_or_default().is_empty() => {
                 entries.named("data[ssh-privatekey]".to_owned()).require("");
             }
-            "kubernetes.io/ssh-auth" => require(&["ssh-privatekey"]),
             "kubernetes.io/tls" => require(&["tls.crt", "tls.key"]),
             _ => {}
         }
