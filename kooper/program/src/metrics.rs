@@ -22,7 +22,7 @@ pub use client::{ClientLayer, CountRequests};
 pub use kooper_runtime::metrics::*;
 pub use recorder::{Prometheus, PrometheusBuilder};
 
-/// Declares a struct of metrics, each with its type and the value that it begins with.
+/// Declares a struct of metrics, each with its type and the call that makes it.
 macro_rules! families {
     ($(#[$doc:meta])* $name:ident($($arg:ident: $of:ty),*) { $($family:ident: $type:ty = $value:expr;)* }) => {
         $(#[$doc])*

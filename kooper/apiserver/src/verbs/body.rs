@@ -119,7 +119,7 @@ pub(super) fn yaml(body: &[u8]) -> Result<Value, String> {
     let mut value = match serde_json::from_slice::<Value>(body) {
         Ok(value) => value,
         Err(_) => {
-            // In the YAML of the real server, `0644` is a number in base eight.
+            // In the YAML of the real server, `0644` is octal.
             let options = serde_saphyr::options! { legacy_octal_numbers: true };
             serde_saphyr::from_slice_with_options(body, options).map_err(|error| error.to_string())?
         }
@@ -335,7 +335,7 @@ mod tests {
     use super::{canonicalize, yaml};
 
     #[test]
-    fn the_mode_of_a_file_has_base_eight_in_yaml() {
+    fn the_mode_of_a_file_is_octal_in_yaml() {
         let modes = yaml(b"defaultMode: 0644\nmode: 420\ntext: \"0644\"\n");
         assert_eq!(modes, Ok(json!({"defaultMode": 420, "mode": 420, "text": "0644"})));
     }
