@@ -104,6 +104,7 @@ mod tests {
         assert_eq!(file(""), [format!("{invalid}unexpected end of JSON input")]);
         assert!(file("auths")[0].starts_with(invalid));
         assert_eq!(mistakes("dockercfg", ".dockercfg", "{").len(), 1);
+        assert_eq!(mistakes("dockercfg", "other", "{}"), ["data[.dockercfg]: Required value"]);
     }
 
     #[test]
