@@ -144,7 +144,7 @@ fn from_json(text: &str) -> Result<Value, (usize, String)> {
 
 /// Parses a document, or returns the line and the message of the error.
 fn from_yaml(text: &str) -> Result<Value, (usize, String)> {
-    // As for kubectl, `0644` is a number in base eight.
+    // As for kubectl, `0644` is octal.
     let options = serde_saphyr::options! { legacy_octal_numbers: true };
     serde_saphyr::from_str_with_options(text, options).map_err(|error: serde_saphyr::Error| {
         let line = error.location().map_or(1, |place| usize::try_from(place.line()).unwrap_or(1));
@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn a_number_that_begins_with_zero_is_in_base_eight() {
+    fn a_number_that_begins_with_zero_is_octal() {
         let text = "modes: [0644, 0400, 0o644, 644, 0, 0.5]\nname: \"0644\"\n";
         let expected = serde_json::json!({"modes": [420, 256, 420, 644, 0, 0.5], "name": "0644"});
         assert_eq!(from_yaml(text).expect("it is valid"), expected);
