@@ -22,20 +22,6 @@ const COUNTED: [&str; 9] = [
     "services.loadbalancers",
 ];
 
-/// Resources whose amount a quota limits.
-const MEASURED: [&str; 10] = [
-    "cpu",
-    "memory",
-    "ephemeral-storage",
-    "requests.cpu",
-    "requests.memory",
-    "requests.storage",
-    "requests.ephemeral-storage",
-    "limits.cpu",
-    "limits.memory",
-    "limits.ephemeral-storage",
-];
-
 pub(super) struct ResourceQuota;
 
 impl Strategy for ResourceQuota {
@@ -51,7 +37,8 @@ impl Strategy for ResourceQuota {
                 amount.invalid_as(&json!(name), why);
             }
             let counted = COUNTED.contains(&name);
-            if !name.contains('/') && !counted && !MEASURED.contains(&name) && !name.contains("hugepages-") {
+            let measured = resources::is_measured(name) || name == "requests.storage";
+            if !name.contains('/') && !counted && !measured && !name.contains("hugepages-") {
                 amount.invalid_as(&json!(name), "must be a standard resource type or fully qualified");
                 amount.invalid_as(&json!(name), "must be a standard resource for quota");
             }

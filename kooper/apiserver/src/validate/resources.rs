@@ -5,8 +5,15 @@ use serde_json::json;
 use super::at::At;
 use crate::form;
 
-/// Resources without a prefix that a container may have.
-const STANDARD: [&str; 3] = ["cpu", "memory", "ephemeral-storage"];
+/// A container may have the resource, which has no prefix.
+pub(crate) fn is_standard(name: &str) -> bool {
+    matches!(name, "cpu" | "memory" | "ephemeral-storage")
+}
+
+/// A quota limits the amount of such a resource by this name.
+pub(crate) fn is_measured(name: &str) -> bool {
+    is_standard(name.strip_prefix("requests.").or_else(|| name.strip_prefix("limits.")).unwrap_or(name))
+}
 
 pub(crate) fn of_container(resources: &At<'_>) {
     requirements(resources, |name, at| {
@@ -18,7 +25,7 @@ pub(crate) fn of_container(resources: &At<'_>) {
             return;
         }
         if !name.contains('/') {
-            if !STANDARD.contains(&name) && !name.starts_with("hugepages-") {
+            if !is_standard(name) && !name.starts_with("hugepages-") {
                 at.invalid_as(&json!(name), "must be a standard resource type or fully qualified");
                 at.invalid_as(&json!(name), "must be a standard resource for containers");
             }

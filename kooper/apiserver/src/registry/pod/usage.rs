@@ -4,27 +4,14 @@ use serde_json::Value;
 
 use crate::amounts::{Amounts, of_pod};
 use crate::quantity::Quantity;
+use crate::validate::resources;
 use crate::{meta, time};
-
-/// Quota resources that pods use, besides their number and names with a prefix.
-const COUNTED: [&str; 10] = [
-    "cpu",
-    "memory",
-    "ephemeral-storage",
-    "requests.cpu",
-    "requests.memory",
-    "requests.ephemeral-storage",
-    "limits.cpu",
-    "limits.memory",
-    "limits.ephemeral-storage",
-    "pods",
-];
 
 /// Quotas name pods, or what they use, so.
 pub(super) fn is_counted(name: &str) -> bool {
     let extended = name.strip_prefix("requests.").is_some_and(|rest| rest.contains('/'));
     let huge = name.strip_prefix("requests.").unwrap_or(name).starts_with("hugepages-");
-    COUNTED.contains(&name) || extended || huge
+    name == "pods" || resources::is_measured(name) || extended || huge
 }
 
 /// Adds what a pod uses until it has ended.
@@ -44,7 +31,7 @@ fn of_resources(requests: &Amounts, limits: &Amounts) -> Amounts {
     let mut used = Amounts::default();
     used.set("pods", Quantity::whole(1));
     for (name, amount) in requests.iter() {
-        let plain = matches!(name, "cpu" | "memory" | "ephemeral-storage") || name.starts_with("hugepages-");
+        let plain = resources::is_standard(name) || name.starts_with("hugepages-");
         if plain {
             used.set(name, amount);
         }
@@ -52,7 +39,7 @@ fn of_resources(requests: &Amounts, limits: &Amounts) -> Amounts {
             used.set(format!("requests.{name}"), amount);
         }
     }
-    for (name, amount) in limits.iter().filter(|(name, _)| matches!(*name, "cpu" | "memory" | "ephemeral-storage")) {
+    for (name, amount) in limits.iter().filter(|(name, _)| resources::is_standard(name)) {
         used.set(format!("limits.{name}"), amount);
     }
     used
