@@ -45,7 +45,7 @@ use self::printers::Printed;
 pub(crate) use self::row::{Row, selector_text};
 pub(crate) use self::service::first_address;
 use self::strategy::Plain;
-pub(crate) use self::strategy::{Allocation, Reset, Strategy, Update};
+pub(crate) use self::strategy::{Allocation, Reset, Strategy, Update, keep};
 use crate::cause::Cause;
 use crate::kinds::{Facts, Kind, member};
 use crate::store::Traits;

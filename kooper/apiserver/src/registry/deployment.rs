@@ -4,11 +4,10 @@ use serde_json::{Value, json};
 
 use super::replica_set;
 use super::row::{Row, selector_text};
-use super::strategy::{Reset, Strategy, Update};
+use super::strategy::{Reset, Strategy, Update, keep};
 use super::warnings;
 use crate::cause::Cause;
 use crate::kinds::Kind;
-use crate::meta;
 use crate::status::StatusError;
 use crate::validate::at::At;
 use crate::validate::share::{amount, at_most_all, count_or_percent};
@@ -33,10 +32,7 @@ impl Strategy for Deployment {
     /// A write of the status brings no labels.
     fn prepare_for_update(&self, _: &Kind, object: &mut Value, update: Update<'_>) -> Result<(), StatusError> {
         if update.status {
-            match update.present["metadata"].get("labels") {
-                Some(labels) => drop(meta::of(object).insert("labels".into(), labels.clone())),
-                None => drop(meta::of(object).remove("labels")),
-            }
+            keep(&mut object["metadata"], &update.present["metadata"], "labels");
         }
         Ok(())
     }

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::persistent_volume::{class, modes, phase};
 use super::row::Row;
-use super::strategy::Strategy;
+use super::strategy::{Strategy, keep};
 use crate::amounts::Amounts;
 use crate::quantity::Quantity;
 use crate::task::Task;
@@ -101,13 +101,6 @@ impl Strategy for PersistentVolumeClaim {
 
     fn may_change_usage(&self, _: &Value, _: &Value) -> bool {
         true
-    }
-}
-
-fn keep(object: &mut Value, old: &Value, key: &str) {
-    match old.get(key) {
-        Some(value) => object[key] = value.clone(),
-        None => drop(object.as_object_mut().and_then(|entries| entries.remove(key))),
     }
 }
 

@@ -8,7 +8,7 @@ mod usage;
 use serde_json::{Value, json};
 
 use super::row::Row;
-use super::strategy::{Allocation, Reset, Strategy, Update};
+use super::strategy::{Allocation, Reset, Strategy, Update, keep};
 use super::warnings;
 use crate::amounts::Amounts;
 use crate::kinds::Kind;
@@ -133,10 +133,7 @@ fn set_status(pod: &mut Value) {
 
 /// Takes over what a write of the status cannot change.
 fn keep_owners_and_quality(pod: &mut Value, present: &Value) {
-    match present["metadata"].get("ownerReferences") {
-        Some(owners) => drop(meta::of(pod).insert("ownerReferences".into(), owners.clone())),
-        None => drop(meta::of(pod).remove("ownerReferences")),
-    }
+    keep(&mut pod["metadata"], &present["metadata"], "ownerReferences");
     if !pod["status"]["qosClass"].is_string()
         && let Some(class) = present["status"].get("qosClass")
     {

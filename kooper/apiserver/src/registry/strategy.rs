@@ -180,6 +180,14 @@ pub(crate) enum Reset {
     AllBut(&'static [&'static [&'static str]]),
 }
 
+/// Takes a member over from another state, or removes it where that has none.
+pub(crate) fn keep(object: &mut Value, from: &Value, key: &str) {
+    match from.get(key) {
+        Some(value) => object[key] = value.clone(),
+        None => drop(object.as_object_mut().and_then(|entries| entries.remove(key))),
+    }
+}
+
 /// A kind without anything of its own.
 pub(super) struct Plain;
 

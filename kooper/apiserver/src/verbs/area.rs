@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::Call;
-use crate::registry;
+use crate::registry::{self, keep};
 use crate::validate::Write;
 
 /// The part of an object that belongs to a path.
@@ -68,13 +68,13 @@ impl Area {
             Self::Approval => {
                 let mut object = present.clone();
                 object["metadata"] = wanted["metadata"].clone();
-                take(&mut object["status"], &wanted["status"], "conditions");
+                keep(&mut object["status"], &wanted["status"], "conditions");
                 registry::of(&call.kind).merge_status(&mut object, present, "approval");
                 object
             }
             Self::Finalize => {
                 let mut object = wanted.clone();
-                take(&mut object, present, "status");
+                keep(&mut object, present, "status");
                 if object["spec"]["finalizers"].as_array().is_some_and(Vec::is_empty) {
                     object["spec"] = json!({});
                 }
@@ -82,19 +82,11 @@ impl Area {
             }
             Self::EphemeralContainers => {
                 let mut object = with_owners(present.clone(), wanted);
-                take(&mut object["spec"], &wanted["spec"], "ephemeralContainers");
+                keep(&mut object["spec"], &wanted["spec"], "ephemeralContainers");
                 object
             }
             Self::Resize => resize(wanted, present),
         }
-    }
-}
-
-/// Takes a member over, or removes it where it is absent.
-fn take(object: &mut Value, from: &Value, key: &str) {
-    match from.get(key) {
-        Some(value) => object[key] = value.clone(),
-        None => drop(object.as_object_mut().and_then(|entries| entries.remove(key))),
     }
 }
 
@@ -106,18 +98,18 @@ fn whole(call: &Call<'_>, wanted: &Value, present: &Value) -> Value {
         None => kind.flags.status,
     };
     if keeps_status {
-        take(&mut object, present, "status");
+        keep(&mut object, present, "status");
     }
     // A namespace's finalizers have a path of their own; a request for a certificate never changes.
     if registry::of(kind).keeps_spec() {
-        take(&mut object, present, "spec");
+        keep(&mut object, present, "spec");
     }
     object
 }
 
 fn status(call: &Call<'_>, wanted: &Value, present: &Value) -> Value {
     let mut object = with_owners(present.clone(), wanted);
-    take(&mut object, wanted, "status");
+    keep(&mut object, wanted, "status");
     // The status of a custom object brings no metadata; that of most built-in ones does.
     if call.kind.custom.is_none() && !call.kind.flags.bare_status {
         object["metadata"] = wanted["metadata"].clone();
@@ -128,14 +120,14 @@ fn status(call: &Call<'_>, wanted: &Value, present: &Value) -> Value {
 
 /// An object with the owners that another one has.
 fn with_owners(mut object: Value, from: &Value) -> Value {
-    take(&mut object["metadata"], &from["metadata"], "managedFields");
+    keep(&mut object["metadata"], &from["metadata"], "managedFields");
     object
 }
 
 /// The resources of the wanted containers. Added, removed and renamed containers are left to validation.
 fn resize(wanted: &Value, present: &Value) -> Value {
     let mut object = with_owners(present.clone(), wanted);
-    take(&mut object["spec"], &wanted["spec"], "resources");
+    keep(&mut object["spec"], &wanted["spec"], "resources");
     for list in ["containers", "initContainers"] {
         let of = |object: &Value| -> Vec<Value> { object["spec"][list].as_array().cloned().unwrap_or_default() };
         let (old, new) = (of(present), of(wanted));
@@ -144,7 +136,7 @@ fn resize(wanted: &Value, present: &Value) -> Value {
         }
         for (index, container) in new.iter().enumerate() {
             for key in ["resources", "resizePolicy"] {
-                take(&mut object["spec"][list][index], container, key);
+                keep(&mut object["spec"][list][index], container, key);
             }
         }
     }

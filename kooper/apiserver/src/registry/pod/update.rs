@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::form;
+use crate::registry::strategy::keep;
 use crate::validate::at::At;
 use crate::validate::pod::{self, TOO_MANY_SECONDS};
 
@@ -59,14 +60,6 @@ pub(super) fn update(object: &At<'_>, present: &Value) {
              `spec.tolerations` (only additions to existing tolerations),`spec.terminationGracePeriodSeconds` (allow it \
              to be set to 1 if it was previously negative)\n",
         );
-    }
-}
-
-/// Takes a member over from the present state.
-fn keep(spec: &mut Value, old: &Value, key: &str) {
-    match old.get(key) {
-        Some(value) => spec[key] = value.clone(),
-        None => drop(spec.as_object_mut().and_then(|spec| spec.remove(key))),
     }
 }
 
