@@ -304,10 +304,8 @@ fn taint_new_node(node: &mut Value) {
 
 /// `StorageObjectInUseProtection`: what is in use stays until it is not.
 fn protect(object: &mut Value, finalizer: &str) {
-    let mut finalizers: Vec<_> = meta::finalizers(object).into_iter().map(ToOwned::to_owned).collect();
-    if !finalizers.iter().any(|name| name == finalizer) {
-        finalizers.push(finalizer.to_owned());
-        meta::of(object).insert("finalizers".into(), json!(finalizers));
+    if !meta::finalizers(object).contains(&finalizer) {
+        meta::change_finalizers(object, |all| all.push(finalizer.to_owned()));
     }
 }
 

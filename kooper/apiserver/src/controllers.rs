@@ -171,18 +171,11 @@ fn remove_finalizer(cluster: &Arc<Cluster>, kind: &Arc<Kind>, key: &str, finaliz
     loop {
         let Some(stored) = kind.table.get(key) else { return };
         let mut object = stored.value();
-        let finalizers = meta::finalizers(&object);
         // Another object may have the name by now.
-        if !meta::is_deleting(&object) || !finalizers.contains(&finalizer) {
+        if !meta::is_deleting(&object) || !meta::finalizers(&object).contains(&finalizer) {
             return;
         }
-        let rest: Vec<String> =
-            finalizers.into_iter().filter(|name| *name != finalizer).map(ToOwned::to_owned).collect();
-        if rest.is_empty() {
-            meta::of(&mut object).remove("finalizers");
-        } else {
-            meta::of(&mut object).insert("finalizers".into(), json!(rest));
-        }
+        meta::change_finalizers(&mut object, |all| all.retain(|name| name != finalizer));
         if verbs::is_removable(kind, &object) {
             if kind.table.remove(key, &stored).is_ok() {
                 return cluster.work.after_delete(kind, &object);

@@ -58,6 +58,17 @@ pub(crate) fn finalizers(object: &Value) -> Vec<&str> {
     object["metadata"]["finalizers"].as_array().into_iter().flatten().filter_map(Value::as_str).collect()
 }
 
+/// Changes the finalizers; without any, there is no list of them.
+pub(crate) fn change_finalizers(object: &mut Value, change: impl FnOnce(&mut Vec<String>)) {
+    let mut all: Vec<_> = finalizers(object).into_iter().map(ToOwned::to_owned).collect();
+    change(&mut all);
+    if all.is_empty() {
+        of(object).remove("finalizers");
+    } else {
+        of(object).insert("finalizers".into(), json!(all));
+    }
+}
+
 pub(crate) fn is_deleting(object: &Value) -> bool {
     object["metadata"]["deletionTimestamp"].is_string()
 }

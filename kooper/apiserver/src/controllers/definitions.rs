@@ -48,10 +48,8 @@ pub(super) fn establish(cluster: &Arc<Cluster>, kind: &Arc<Kind>, name: &str) {
     if object != present {
         object = fields::updated(cluster, kind, "status", &present, object, "kube-apiserver");
     }
-    let mut finalizers: Vec<_> = meta::finalizers(&object).into_iter().map(ToOwned::to_owned).collect();
-    if is_established && !finalizers.iter().any(|name| name == FINALIZER) {
-        finalizers.push(FINALIZER.to_owned());
-        meta::of(&mut object).insert("finalizers".into(), json!(finalizers));
+    if is_established && !meta::finalizers(&object).contains(&FINALIZER) {
+        meta::change_finalizers(&mut object, |all| all.push(FINALIZER.to_owned()));
     }
     if object == present {
         return;
@@ -220,16 +218,14 @@ pub(super) fn clean_up(cluster: &Arc<Cluster>, kind: &Arc<Kind>, name: &str) {
             return;
         }
     }
-    let finalizers: Vec<_> =
-        meta::finalizers(&object).into_iter().filter(|name| *name != FINALIZER).map(ToOwned::to_owned).collect();
-    if finalizers.is_empty() {
+    meta::change_finalizers(&mut object, |all| all.retain(|name| name != FINALIZER));
+    if meta::finalizers(&object).is_empty() {
         if kind.table.remove(name, &stored).is_err() {
             return clean_up(cluster, kind, name);
         }
         drop_kind(cluster, name);
         return;
     }
-    meta::of(&mut object).insert("finalizers".into(), json!(finalizers));
     if kind.table.put(name, Some(stored.version), verbs::draft(kind, &object)).is_err() {
         clean_up(cluster, kind, name);
     }

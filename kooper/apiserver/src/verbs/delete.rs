@@ -372,19 +372,12 @@ fn change_finalizers(kind: &Kind, object: &mut Value, options: &DeleteOptions) {
         }
     };
     let Some(policy) = policy else { return };
-    let mut finalizers: Vec<String> = meta::finalizers(object)
-        .into_iter()
-        .filter(|name| !matches!(*name, "orphan" | "foregroundDeletion"))
-        .map(ToOwned::to_owned)
-        .collect();
-    match policy {
-        "Foreground" => finalizers.push("foregroundDeletion".to_owned()),
-        "Orphan" => finalizers.push("orphan".to_owned()),
-        _ => {}
-    }
-    if finalizers.is_empty() {
-        meta::of(object).remove("finalizers");
-    } else {
-        meta::of(object).insert("finalizers".into(), json!(finalizers));
-    }
+    meta::change_finalizers(object, |all| {
+        all.retain(|name| !matches!(name.as_str(), "orphan" | "foregroundDeletion"));
+        match policy {
+            "Foreground" => all.push("foregroundDeletion".to_owned()),
+            "Orphan" => all.push("orphan".to_owned()),
+            _ => {}
+        }
+    });
 }
