@@ -30,14 +30,19 @@ fn merge_members(target: &mut Map<String, Value>, patch: Map<String, Value>) {
 
 /// The value without members that are `null`. The RFC leaves those of objects
 /// within arrays alone; the real server removes them, too, but keeps items.
-pub(super) fn without_nulls(value: Value) -> Value {
+pub(super) fn without_nulls(mut value: Value) -> Value {
+    drop_nulls(&mut value);
+    value
+}
+
+pub(crate) fn drop_nulls(value: &mut Value) {
     match value {
-        Value::Object(map) => {
-            let present = map.into_iter().filter(|(_, value)| !value.is_null());
-            Value::Object(present.map(|(name, value)| (name, without_nulls(value))).collect())
+        Value::Object(members) => {
+            members.retain(|_, value| !value.is_null());
+            members.values_mut().for_each(drop_nulls);
         }
-        Value::Array(items) => Value::Array(items.into_iter().map(without_nulls).collect()),
-        scalar => scalar,
+        Value::Array(items) => items.iter_mut().for_each(drop_nulls),
+        _ => {}
     }
 }
 

@@ -13,6 +13,7 @@ use crate::decode::{self, Findings};
 use crate::http::syntax;
 pub(super) use crate::http::syntax::{HEADER, MAP, json_type, not_a};
 use crate::kinds::{Kind, split_group_version};
+use crate::patch::merge::drop_nulls;
 use crate::status::StatusError;
 use crate::{cel, defaults, meta, protobuf, registry};
 
@@ -164,6 +165,7 @@ pub(crate) fn posted(
     of.check(call, &object)?;
     object["apiVersion"] = of.api_version().into();
     object["kind"] = kind.into();
+    // A null is the absence of a field.
     drop_nulls(&mut object);
     let mut findings = Findings::default();
     if let Some(name) = crate::schema::published::name_of(group, version, kind) {
@@ -261,18 +263,6 @@ pub(super) fn check_namespace(call: &Call<'_>, object: &Value) -> Result<(), Sta
         ));
     }
     Ok(())
-}
-
-/// A null is the absence of a field.
-fn drop_nulls(value: &mut Value) {
-    match value {
-        Value::Object(entries) => {
-            entries.retain(|_, value| !value.is_null());
-            entries.values_mut().for_each(drop_nulls);
-        }
-        Value::Array(items) => items.iter_mut().for_each(drop_nulls),
-        _ => {}
-    }
 }
 
 /// The data of ConfigMaps and Secrets: null is an empty string, and base64 has one form.

@@ -2,6 +2,7 @@
 
 use serde_json::{Map, Value};
 
+use super::super::merge::drop_nulls;
 use super::super::schema::{Node, Schema};
 use super::{DELETE_FROM, DIRECTIVE, RETAIN_KEYS, SET_ORDER, field, list_field, parallel_list, same_type};
 
@@ -52,12 +53,12 @@ fn map(original: &Map<String, Value>, patch: &mut Map<String, Value>, node: &Nod
             // The items that are left out are still in the patch.
             (_, Value::Array(items)) => {
                 for item in items {
-                    without_nulls(item);
+                    drop_nulls(item);
                     is_plain(item);
                 }
             }
             (_, value) => {
-                without_nulls(value);
+                drop_nulls(value);
                 is_plain(value);
             }
         }
@@ -74,18 +75,6 @@ fn items(original: &[Value], patch: &mut [Value], node: &Node<'_>, key: &str) {
         if let (Some(Value::Object(original)), Value::Object(patch)) = (same, item) {
             map(original, patch, node);
         }
-    }
-}
-
-/// Removes the members that are `null`.
-fn without_nulls(value: &mut Value) {
-    match value {
-        Value::Object(members) => {
-            members.retain(|_, value| !value.is_null());
-            members.values_mut().for_each(without_nulls);
-        }
-        Value::Array(items) => items.iter_mut().for_each(without_nulls),
-        _ => {}
     }
 }
 
