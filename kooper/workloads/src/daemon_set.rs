@@ -75,7 +75,7 @@ async fn reconcile(
     };
     let pods = claim(&set, &reader, &patcher).await?;
     let deleting = set.metadata.deletion_timestamp.is_some();
-    let revisions = Revisions::of(&set, &spec.template, &access)?;
+    let revisions = Revisions::of(&set, &spec.template, &access).await?;
     let Some(revision) = revisions.present() else {
         if !deleting {
             revisions.write(&set, &spec.template, revisions::LABEL, &access).await?;

@@ -9,7 +9,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use k8s_openapi::apimachinery::pkg::runtime::RawExtension;
 use serde_json::{Value, json};
 
-use super::children::{self, Selects, controlled};
+use super::children::{self, Selects, claim};
 use super::pods;
 use super::typed;
 use super::versions::{Field as _, given};
@@ -41,8 +41,9 @@ pub(super) struct Revisions {
 }
 
 impl Revisions {
-    pub(super) fn of<O: Selects>(owner: &Arc<O>, template: &PodTemplateSpec, access: &Access) -> Result<Self> {
-        let mut all = controlled(owner, &access.reader)?;
+    /// Adopts those that an earlier owner has left behind, whose names would be in the way.
+    pub(super) async fn of<O: Selects>(owner: &Arc<O>, template: &PodTemplateSpec, access: &Access) -> Result<Self> {
+        let mut all = claim(owner, &access.reader, &access.patcher).await?;
         all.sort_by_key(|one| (number(one), one.metadata.name.clone()));
         let data = data(template);
         let present = all.iter().rposition(|one| one.data.field().is_some_and(|RawExtension(have)| *have == data));

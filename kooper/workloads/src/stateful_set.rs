@@ -68,7 +68,7 @@ async fn reconcile(
     };
     let replicas = Replicas::of(&set, claim(&set, &reader, &patcher).await?);
     let deleting = set.metadata.deletion_timestamp.is_some();
-    let revisions = Revisions::of(&set, &spec.template, &access)?;
+    let revisions = Revisions::of(&set, &spec.template, &access).await?;
     let update = match revisions.present() {
         Some(update) => update,
         None if deleting => return Ok(Action::done()),

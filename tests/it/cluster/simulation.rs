@@ -1,6 +1,6 @@
 //! The controllers around a test's cluster: pods run, and workloads have pods.
 
-use k8s_openapi::api::apps::v1::{DaemonSet, Deployment, ReplicaSet, StatefulSet};
+use k8s_openapi::api::apps::v1::{ControllerRevision, DaemonSet, Deployment, ReplicaSet, StatefulSet};
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::{
     ConfigMap, Endpoints, Event, Node, PersistentVolume, PersistentVolumeClaim, Pod, Secret, Service,
@@ -8,6 +8,7 @@ use k8s_openapi::api::core::v1::{
 use k8s_openapi::api::discovery::v1::{Endpoint, EndpointSlice};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use kooper::apiserver::faults::Requests;
+use kooper::kube::api::{Api, DeleteParams};
 use kooper::prelude::*;
 use kooper::testing::Cluster;
 use serde::de::DeserializeOwned;
@@ -271,6 +272,23 @@ async fn a_stateful_set_has_its_pods_in_order_with_claims(cluster: Cluster) -> R
     cluster.wait(&set, |set| is_done(set, 1)).await;
     assert!(cluster.get::<Pod>("db-0").await?.is_some());
     assert_eq!(cluster.list::<PersistentVolumeClaim>().await?.len(), 3);
+    Ok(())
+}
+
+#[kooper::test]
+async fn a_stateful_set_takes_over_what_another_one_left_behind(cluster: Cluster) -> Result<()> {
+    let set = cluster.create(&stateful_set(1)).await?;
+    let pod = cluster.wait("db-0", is_ready).await;
+    let sets = Api::<StatefulSet>::namespaced(cluster.client(), cluster.namespace());
+    sets.delete("db", &DeleteParams::orphan()).await?;
+    cluster.wait_deleted(&set).await;
+    let again = cluster.create(&stateful_set(1)).await?;
+    let serves = |set: &StatefulSet| set.status.as_ref().is_some_and(|status| status.ready_replicas == Some(1));
+    cluster.wait(&again, serves).await;
+    assert_eq!(cluster.get::<Pod>("db-0").await?.and_then(|pod| pod.uid()), pod.uid());
+    let revisions: Vec<ControllerRevision> = cluster.list().await?;
+    let [revision] = &revisions[..] else { panic!("one revision: {revisions:?}") };
+    assert_eq!(revision.owner_references().first().map(|owner| &owner.uid), again.metadata.uid.as_ref());
     Ok(())
 }
 
