@@ -172,8 +172,9 @@ fn hostname(pod: &Pod, service: &Service) -> Option<String> {
     spec.hostname.clone().filter(|_| is_own)
 }
 
-fn is_serving(pod: &Pod, service: &Service) -> bool {
-    is_ready(pod) || service.spec.as_ref().is_some_and(|spec| spec.publish_not_ready_addresses == Some(true))
+/// Returns `true` if the addresses of a Service are ready, whatever the state of their pods is.
+fn publishes_all(service: &Service) -> bool {
+    service.spec.as_ref().is_some_and(|spec| spec.publish_not_ready_addresses == Some(true))
 }
 
 fn slice(service: &Arc<Service>, pods: &[Arc<Pod>]) -> Result<EndpointSlice> {
@@ -181,11 +182,10 @@ fn slice(service: &Arc<Service>, pods: &[Arc<Pod>]) -> Result<EndpointSlice> {
     let own = [(SERVICE, name.as_str()), MANAGED_BY];
     let endpoint = |pod: &Arc<Pod>| {
         let terminating = pod.metadata.deletion_timestamp.is_some();
-        let always = is_serving(pod, service) && !is_ready(pod);
         Endpoint {
             addresses: address(pod).into_iter().map(ToOwned::to_owned).collect(),
             conditions: Some(EndpointConditions {
-                ready: Some(always || (is_ready(pod) && !terminating)),
+                ready: Some(publishes_all(service) || (is_ready(pod) && !terminating)),
                 serving: Some(is_ready(pod)),
                 terminating: Some(terminating),
             }),
@@ -249,8 +249,9 @@ fn endpoints_of(service: &Service, pods: &[Arc<Pod>]) -> Endpoints {
         node_name: pod.spec.as_ref().and_then(|spec| spec.node_name.clone()),
         target_ref: Some(target(pod)),
     };
-    let ending = |pod: &&Arc<Pod>| pod.metadata.deletion_timestamp.is_none();
-    let (ready, others): (Vec<_>, Vec<_>) = pods.iter().filter(ending).partition(|pod| is_serving(pod, service));
+    let all = publishes_all(service);
+    let shown = pods.iter().filter(|pod| all || pod.metadata.deletion_timestamp.is_none());
+    let (ready, others): (Vec<_>, Vec<_>) = shown.partition(|pod| all || is_ready(pod));
     let list = |pods: &[&Arc<Pod>]| {
         let mut list: Vec<_> = pods.iter().map(address).collect();
         list.sort_by(|one, other| one.ip.cmp(&other.ip));
@@ -280,5 +281,30 @@ fn endpoints_of(service: &Service, pods: &[Arc<Pod>]) -> Endpoints {
             ..ObjectMeta::default()
         },
         subsets: (!ready.is_empty() || !others.is_empty()).then(|| vec![subset]),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pod_that_ends_stays_in_a_service_that_publishes_all() {
+        let pod = json!({
+            "metadata": {"name": "db-0", "deletionTimestamp": "2026-01-01T00:00:00Z"},
+            "status": {"podIP": "10.244.0.2", "conditions": [{"type": "Ready", "status": "True"}]}
+        });
+        let pods: [Arc<Pod>; 1] = [Arc::new(serde_json::from_value(pod).unwrap())];
+        for all in [true, false] {
+            let service = json!({
+                "metadata": {"name": "db", "namespace": "default", "uid": "1"},
+                "spec": {"publishNotReadyAddresses": all}
+            });
+            let service: Arc<Service> = Arc::new(serde_json::from_value(service).unwrap());
+            let slice = json!(slice(&service, &pods).unwrap());
+            let conditions = json!({"ready": all, "serving": true, "terminating": true});
+            assert_eq!(slice["endpoints"][0]["conditions"], conditions);
+            assert_eq!(endpoints_of(&service, &pods).subsets.is_some(), all);
+        }
     }
 }
