@@ -130,7 +130,8 @@ async fn roll(
         if stays && (size.spec == 0 || annotation(&set, DESIRED) == Some(desired)) {
             continue;
         }
-        let annotations = json!({DESIRED: desired.to_string(), MAXIMUM: (desired + bounds.surge).to_string()});
+        let annotations =
+            json!({DESIRED: desired.to_string(), MAXIMUM: desired.saturating_add(bounds.surge).to_string()});
         let patch = json!({"metadata": {"annotations": annotations}, "spec": {"replicas": size.spec}});
         unless_gone(writers.patcher.patch_object(&set, PatchBody::merge(patch)).await)?;
         written = true;

@@ -72,7 +72,7 @@ impl Sets {
         let mut annotations = copied(deployment);
         annotations.insert(REVISION.to_owned(), (last + 1).to_string());
         annotations.insert(DESIRED.to_owned(), desired.to_string());
-        annotations.insert(MAXIMUM.to_owned(), (desired + bounds.surge).to_string());
+        annotations.insert(MAXIMUM.to_owned(), desired.saturating_add(bounds.surge).to_string());
         let metadata = ObjectMeta {
             name: Some(format!("{}-{hash}", deployment.metadata.name.as_deref().unwrap_or_default())),
             labels: template.metadata.as_ref().and_then(|metadata| metadata.labels.clone()),
@@ -104,4 +104,22 @@ pub(super) fn copied(deployment: &Deployment) -> BTreeMap<String, String> {
     let mut annotations = deployment.metadata.annotations.clone().unwrap_or_default();
     annotations.retain(|key, _| !OWN.contains(&key.as_str()));
     annotations
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_surge_may_be_as_large_as_numbers_are() {
+        let rolling = json!({"rollingUpdate": {"maxSurge": i32::MAX}});
+        let spec = json!({"replicas": 3, "selector": {}, "strategy": rolling, "template": {}});
+        let web = json!({"metadata": {"name": "web", "namespace": "default", "uid": "1"}, "spec": spec});
+        let web: Arc<Deployment> = Arc::new(serde_json::from_value(web).unwrap());
+        let bounds = Bounds::of(web.spec.field().unwrap());
+        let set = Sets::of(&web, Vec::new()).make(&web, 3, bounds).unwrap();
+        assert_eq!(annotation(&set, MAXIMUM), Some(i32::MAX));
+    }
 }
