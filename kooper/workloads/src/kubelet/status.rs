@@ -103,7 +103,9 @@ pub(super) fn running(pod: &Pod, before: &PodStatus, now: Timestamp) -> Result<P
 pub(super) fn ended(before: &PodStatus, succeeded: bool, now: Timestamp) -> PodStatus {
     let mut status = before.clone();
     status.phase = Some(if succeeded { "Succeeded" } else { "Failed" }.to_owned());
-    for container in status.container_statuses.iter_mut().flatten() {
+    // Initial containers have ended before, unless they run beside the others.
+    let beside = status.init_container_statuses.iter_mut().flatten().filter(|one| is_running(one));
+    for container in status.container_statuses.iter_mut().flatten().chain(beside) {
         end(container, succeeded, now);
     }
     for condition in status.conditions.iter_mut().flatten() {
@@ -115,6 +117,10 @@ pub(super) fn ended(before: &PodStatus, succeeded: bool, now: Timestamp) -> PodS
         }
     }
     own(status)
+}
+
+fn is_running(container: &ContainerStatus) -> bool {
+    container.state.as_ref().is_some_and(|state| state.running.is_some())
 }
 
 fn end(container: &mut ContainerStatus, succeeded: bool, now: Timestamp) {
@@ -198,4 +204,27 @@ fn address() -> String {
 /// The API's format, in seconds.
 fn time(time: Timestamp) -> Value {
     serde_json::to_value(Time(time)).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_container_that_runs_beside_the_others_ends_with_them() {
+        let container = |name: &str| json!({"name": name, "image": "web:1"});
+        let mut beside = container("proxy");
+        beside["restartPolicy"] = json!("Always");
+        let spec = json!({"initContainers": [container("setup"), beside], "containers": [container("main")]});
+        let pod: Pod = serde_json::from_value(json!({"metadata": {"name": "task"}, "spec": spec})).unwrap();
+        let now = "2026-01-01T00:00:00Z".parse().unwrap();
+        let running = running(&pod, &PodStatus::default(), now).unwrap();
+        let later = "2026-01-01T00:00:10Z".parse().unwrap();
+        let ended = json!(ended(&running, true, later));
+        let end = |list: &str, index: usize| &ended[list][index]["state"]["terminated"]["finishedAt"];
+        assert_eq!(end("initContainerStatuses", 0), "2026-01-01T00:00:00Z");
+        assert_eq!(end("initContainerStatuses", 1), "2026-01-01T00:00:10Z");
+        assert_eq!(end("containerStatuses", 0), "2026-01-01T00:00:10Z");
+        assert_eq!(ended["initContainerStatuses"][1]["ready"], false);
+    }
 }
