@@ -136,6 +136,8 @@ impl Plan {
         let most = if surge > 0 { 0 } else { part(rolling.max_unavailable.as_ref(), whole, true).max(1) };
         let mut old = Vec::new();
         let mut unavailable = 0;
+        // The nodes on which a new pod starts beside the old one, and those on which one may.
+        let (mut surging, mut candidates) = (0, Vec::new());
         for node in &wanted {
             let own = by_node.remove(&node.name_any()).unwrap_or_default();
             let (ended, own): (Vec<_>, Vec<_>) = own.into_iter().partition(|pod| is_terminal(pod));
@@ -163,6 +165,9 @@ impl Plan {
                         let gone = own.iter().filter(|pod| !is_new(pod)).filter(lives);
                         plan.delete.extend(gone.map(|pod| Arc::clone(pod)));
                     }
+                    Some(_) if own.iter().filter(lives).any(|pod| !is_new(pod)) => surging += 1,
+                    None if rolls && own.iter().any(|pod| is_available(pod)) => candidates.push(node.name_any()),
+                    // An old pod that is not available costs nothing.
                     None if rolls => plan.create.push(node.name_any()),
                     _ => {}
                 }
@@ -170,6 +175,7 @@ impl Plan {
                 old.push(Arc::clone(oldest));
             }
         }
+        plan.create.extend(candidates.into_iter().take(usize::try_from(surge - surging).unwrap_or_default()));
         // Those that are not available cost nothing.
         old.sort_by_key(|pod| is_available(pod));
         for pod in old {
@@ -256,4 +262,46 @@ fn pod_of(set: &Arc<DaemonSet>, spec: &DaemonSetSpec, node: &str, hash: &str) ->
     affinity.required_during_scheduling_ignored_during_execution =
         Some(NodeSelector { node_selector_terms: vec![term] });
     Ok(owned_by(set, pod)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn node(name: &str) -> Arc<Node> {
+        Arc::new(serde_json::from_value(json!({"metadata": {"name": name}})).unwrap())
+    }
+
+    fn pod(node: &str, hash: &str, ready: bool) -> Arc<Pod> {
+        let ready = if ready { "True" } else { "False" };
+        let pod = json!({
+            "metadata": {"name": format!("{hash}-{node}"), "labels": {"controller-revision-hash": hash}},
+            "spec": {"nodeName": node, "containers": []},
+            "status": {"phase": "Running", "conditions": [{"type": "Ready", "status": ready}]}
+        });
+        Arc::new(serde_json::from_value(pod).unwrap())
+    }
+
+    #[test]
+    fn a_rollout_stays_within_its_surge() {
+        let strategy = json!({"rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}});
+        let spec = json!({"selector": {}, "template": {}, "updateStrategy": strategy});
+        let set: DaemonSet = serde_json::from_value(json!({"metadata": {"name": "agent"}, "spec": spec})).unwrap();
+        let nodes = ["a", "b", "c"].map(node);
+        let steps = |pods: &[Arc<Pod>]| {
+            let Plan { create, delete, .. } = Plan::of(&set, set.spec.field().unwrap(), pods, &nodes, "new");
+            (create, delete.iter().map(|pod| pod.name_any()).collect::<Vec<_>>())
+        };
+        let old = ["a", "b", "c"].map(|node| pod(node, "old", true));
+        assert_eq!(steps(&old), (vec!["a".to_owned()], vec![]));
+        let [a, b, c] = old;
+        assert_eq!(steps(&[a.clone(), pod("a", "new", false), b.clone(), c.clone()]), (vec![], vec![]));
+        let next = (vec!["b".to_owned()], vec!["old-a".to_owned()]);
+        assert_eq!(steps(&[a.clone(), pod("a", "new", true), b.clone(), c.clone()]), next);
+        // A node whose old pod is not available loses nothing.
+        let broken = (vec!["c".to_owned(), "a".to_owned()], vec![]);
+        assert_eq!(steps(&[a, b, pod("c", "old", false)]), broken);
+    }
 }
