@@ -301,13 +301,14 @@ async fn a_claim_that_a_pod_uses_stays_until_the_pod_is_deleted() {
     let claims = "/api/v1/namespaces/default/persistentvolumeclaims";
     let resources = json!({"requests": {"storage": "1Gi"}});
     let claim = json!({"metadata": {"name": "c"}, "spec": {"accessModes": ["ReadWriteOnce"], "resources": resources}});
-    let (status, _) = send(&server, Method::POST, claims, claim).await;
-    assert_eq!(status, StatusCode::CREATED);
+    assert_eq!(send(&server, Method::POST, claims, claim).await.0, StatusCode::CREATED);
     let volume = json!({"name": "v", "persistentVolumeClaim": {"claimName": "c"}});
     let spec = json!({"containers": [{"name": "c", "image": "i"}], "volumes": [volume]});
     let pods = "/api/v1/namespaces/default/pods";
-    let (status, _) = send(&server, Method::POST, pods, json!({"metadata": {"name": "p"}, "spec": spec})).await;
+    let (status, mut pod) = send(&server, Method::POST, pods, json!({"metadata": {"name": "p"}, "spec": spec})).await;
     assert_eq!(status, StatusCode::CREATED);
+    pod["status"]["phase"] = json!("Succeeded");
+    assert_eq!(send(&server, Method::PUT, &format!("{pods}/p/status"), pod).await.0, StatusCode::OK);
     let claim = format!("{claims}/c");
     send(&server, Method::DELETE, &claim, Value::Null).await;
     let (status, held) = send(&server, Method::GET, &claim, Value::Null).await;

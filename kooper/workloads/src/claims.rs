@@ -11,7 +11,6 @@ use kube::ResourceExt as _;
 use serde_json::json;
 
 use super::children::{expression, key_of, matches, unless_gone};
-use super::pods::is_terminal;
 use kooper_access::KindExt as _;
 use kooper_access::capability::{Index, PatchBody, by};
 use kooper_access::{ConfigError, Controller, Creator, Deleter, Patcher, Reader, StatusWriter};
@@ -116,7 +115,8 @@ async fn bind(
 ) -> Result<()> {
     let place = place(claim.metadata.namespace.as_deref(), claim.metadata.name.as_deref());
     if claim.metadata.deletion_timestamp.is_some() {
-        let used = pods.select(by::index(PodsByClaim, place)).flatten().any(|pod| !is_terminal(&pod));
+        // Also by one that has ended.
+        let used = pods.select(by::index(PodsByClaim, place)).next().is_some();
         let finalizers = claim.metadata.finalizers.iter().flatten();
         let rest: Vec<_> = finalizers.clone().filter(|one| *one != CLAIM_IN_USE).collect();
         if !used && rest.len() < finalizers.count() {

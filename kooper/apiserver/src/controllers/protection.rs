@@ -47,11 +47,8 @@ fn is_held(object: &Value, finalizer: &str) -> bool {
     meta::is_deleting(object) && meta::finalizers(object).contains(&finalizer)
 }
 
-/// The claims that a pod uses, unless it has ended.
+/// The claims that a pod uses, also after it has ended.
 fn claims_of(pod: &Value) -> Vec<String> {
-    if matches!(pod["status"]["phase"].as_str(), Some("Succeeded" | "Failed")) {
-        return Vec::new();
-    }
     let volumes = pod["spec"]["volumes"].as_array().into_iter().flatten();
     let pod_name = meta::text(pod, "name");
     let names = volumes.filter_map(|volume| {
