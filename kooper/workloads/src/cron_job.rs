@@ -39,7 +39,7 @@ async fn reconcile(
     let all = controlled(&cron, &jobs)?;
     clean_up(spec, &all, &deleter).await?;
     let mut status = CronJobStatus {
-        active: Some(all.iter().filter(|job| ended(job).is_none()).map(|job| reference(job)).collect()),
+        active: Some(active(&cron, &all)),
         last_schedule_time: cron.status.as_ref().and_then(|status| status.last_schedule_time.clone()),
         last_successful_time: all
             .iter()
@@ -74,6 +74,16 @@ async fn reconcile(
     status.active = status.active.filter(|active| !active.is_empty());
     unless_gone(statuses.apply_status(&cron, &status).await)?;
     Ok(wait.map_or(Action::done(), Action::requeue_after))
+}
+
+/// The jobs that run. The version of each stays that of its creation: a job that changes is no news.
+fn active(cron: &CronJob, all: &[Arc<Job>]) -> Vec<ObjectReference> {
+    let known = |job: &Job| {
+        let mut known = cron.status.iter().flat_map(|status| status.active.iter().flatten());
+        known.find(|one| one.uid == job.metadata.uid).cloned()
+    };
+    let running = all.iter().filter(|job| ended(job).is_none());
+    running.map(|job| known(job).unwrap_or_else(|| reference(job))).collect()
 }
 
 /// Returns `true` if a job may begin now. Deletes the jobs that it replaces.
@@ -144,5 +154,25 @@ fn reference(job: &Job) -> ObjectReference {
         uid: job.metadata.uid.clone(),
         resource_version: job.metadata.resource_version.clone(),
         ..ObjectReference::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_job_that_changes_is_active_as_before() {
+        let job = |version: &str| -> Arc<Job> {
+            let metadata = json!({"name": "backup-1", "uid": "1", "resourceVersion": version});
+            Arc::new(serde_json::from_value(json!({"metadata": metadata})).unwrap())
+        };
+        let mut cron = CronJob::default();
+        let created = active(&cron, &[job("1")]);
+        assert_eq!(created.first().and_then(|one| one.resource_version.as_deref()), Some("1"));
+        cron.status.get_or_insert_default().active = Some(created.clone());
+        assert_eq!(active(&cron, &[job("2")]), created);
     }
 }
