@@ -83,11 +83,21 @@ pub(super) async fn claim<O: Selects, T: Kind>(
     children: &Reader<T>,
     patcher: &Patcher<T>,
 ) -> Result<Vec<Arc<T>>> {
+    claim_if(owner, children, patcher, |_, _| true).await
+}
+
+/// Like [`claim`], but only of those that also pass this test.
+pub(super) async fn claim_if<O: Selects, T: Kind>(
+    owner: &Arc<O>,
+    children: &Reader<T>,
+    patcher: &Patcher<T>,
+    is_own: fn(&O, &T) -> bool,
+) -> Result<Vec<Arc<T>>> {
     let expression = owner.selector().map(expression).unwrap_or_default();
     let mut kept = Vec::new();
     for child in controlled(owner, children)? {
         let meta = child.meta();
-        if meta.deletion_timestamp.is_some() || matches(&expression, meta.labels.as_ref()) {
+        if meta.deletion_timestamp.is_some() || (matches(&expression, meta.labels.as_ref()) && is_own(owner, &child)) {
             kept.push(child);
             continue;
         }
@@ -102,7 +112,7 @@ pub(super) async fn claim<O: Selects, T: Kind>(
     for child in children.select(selected) {
         let child = child?;
         let meta = child.meta();
-        if controller_of(meta).is_some() || meta.deletion_timestamp.is_some() {
+        if controller_of(meta).is_some() || meta.deletion_timestamp.is_some() || !is_own(owner, &child) {
             continue;
         }
         let mut adopted = meta.owner_references.clone().unwrap_or_default();

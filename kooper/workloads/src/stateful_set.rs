@@ -10,7 +10,7 @@ use k8s_openapi::api::apps::v1::{ControllerRevision, StatefulSet, StatefulSetSpe
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
 use k8s_openapi::jiff::Timestamp;
 
-use super::children::{self, adopters, claim};
+use super::children::{self, adopters, claim_if};
 use super::pods::{available_in, is_terminal, phase};
 use super::revisions::{self, Revisions};
 use super::versions::Field as _;
@@ -66,7 +66,8 @@ async fn reconcile(
         patcher: revision_patcher,
         deleter: revision_deleter,
     };
-    let replicas = Replicas::of(&set, claim(&set, &reader, &patcher).await?);
+    let own = claim_if(&set, &reader, &patcher, |set, pod| ordinal(set, pod).is_some()).await?;
+    let replicas = Replicas::of(&set, own);
     let deleting = set.metadata.deletion_timestamp.is_some();
     let revisions = Revisions::of(&set, &spec.template, &access).await?;
     let update = match revisions.present() {
@@ -113,9 +114,7 @@ struct Replicas {
 
 impl Replicas {
     fn of(set: &StatefulSet, pods: Vec<Arc<Pod>>) -> Self {
-        let name = set.metadata.name.as_deref().unwrap_or_default();
-        let ordinal = |pod: &Pod| pod.metadata.name.as_deref()?.strip_prefix(name)?.strip_prefix('-')?.parse().ok();
-        let mut all: Vec<_> = pods.into_iter().filter_map(|pod| Some((ordinal(&pod)?, pod))).collect();
+        let mut all: Vec<_> = pods.into_iter().filter_map(|pod| Some((ordinal(set, &pod)?, pod))).collect();
         all.sort_by_key(|(ordinal, _)| *ordinal);
         let spec = set.spec.field().cloned().unwrap_or_default();
         let start = spec.ordinals.and_then(|ordinals| ordinals.start).unwrap_or_default();
@@ -135,6 +134,11 @@ impl Replicas {
     fn is_healthy(&self, pod: &Pod) -> bool {
         self.is_available(pod) && pod.metadata.deletion_timestamp.is_none()
     }
+}
+
+/// The ordinal of a pod, by its name; `None` if it is not one of the set.
+fn ordinal(set: &StatefulSet, pod: &Pod) -> Option<i32> {
+    pod.metadata.name.as_deref()?.strip_prefix(set.metadata.name.as_deref()?)?.strip_prefix('-')?.parse().ok()
 }
 
 /// Takes the next step toward the desired pods.

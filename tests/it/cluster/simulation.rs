@@ -293,6 +293,18 @@ async fn a_stateful_set_takes_over_what_another_one_left_behind(cluster: Cluster
 }
 
 #[kooper::test]
+async fn a_stateful_set_adopts_no_pod_of_another_name(cluster: Cluster) -> Result<()> {
+    let mut other = pod("backup");
+    other.labels_mut().insert("app".to_owned(), "db".to_owned());
+    cluster.create(&other).await?;
+    cluster.create(&stateful_set(1)).await?;
+    cluster.wait("db-0", is_ready).await;
+    let other: Pod = cluster.get("backup").await?.expect("nobody deletes it");
+    assert!(other.owner_references().is_empty(), "{other:?}");
+    Ok(())
+}
+
+#[kooper::test]
 async fn a_claim_that_is_replaced(cluster: Cluster) -> Result<()> {
     cluster.create(&stateful_set(1)).await?;
     let pod = cluster.wait("db-0", is_ready).await;
