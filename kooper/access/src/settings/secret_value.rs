@@ -11,7 +11,7 @@ use kooper_runtime::internal::error::redaction::remember;
 ///
 /// `Debug` hides it, and it has no `Display`. A value of at least six bytes that was
 /// read as a setting, or parsed with `str::parse`, is replaced by `[redacted]`
-/// wherever the log, Kubernetes Events or the status page would show it. Beside the
+/// wherever the log, Kubernetes Events, the status page or `/readyz` would show it. Beside the
 /// field's own flag and variable, the program has ones that name a file with the value, so that it
 /// can come from a mounted Secret: `--token-file FILE` for `--token`, and
 /// `SHOP_TOKEN_FILE` for `SHOP_TOKEN`. The file is read once, at the start; a

@@ -15,6 +15,7 @@ use super::pulse::Pulse;
 use super::route::Routes;
 use super::status;
 use kooper_runtime::Health;
+use kooper_runtime::internal::error::redaction::redact;
 use kooper_runtime::internal::metrics::health::Probe;
 
 const TEXT: &str = "text/plain; charset=utf-8";
@@ -262,11 +263,13 @@ fn listed(paths: &[&str]) -> String {
     }
 }
 
+/// The reasons of checks. That of a panic is its message, which may quote a secret.
 fn verdict(verdict: Result<String, String>) -> Response<Full<Bytes>> {
-    let (status, mut text) = match verdict {
+    let (status, text) = match verdict {
         Ok(text) => (StatusCode::OK, text),
         Err(reasons) => (StatusCode::SERVICE_UNAVAILABLE, reasons),
     };
+    let mut text = redact(&text).into_owned();
     if !text.ends_with('\n') {
         text.push('\n');
     }

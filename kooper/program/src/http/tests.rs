@@ -125,11 +125,11 @@ impl Probe for Failing {
     }
 
     fn ready(&self) -> Result<Option<String>, String> {
-        Err("shop: pods: not synced yet: canary".to_owned())
+        Err("shop: pods: not synced yet: the server is away".to_owned())
     }
 
     fn alive(&self) -> Result<(), String> {
-        Err("shop: pods: canary".to_owned())
+        Err("shop: pods: the server is away".to_owned())
     }
 }
 
@@ -151,9 +151,33 @@ fn probes_name_the_checks_that_fail_and_only_people_of_the_machine_read_why() {
             assert!(brief.ends_with("\r\n\r\nshop: pods: failed, reason withheld\n"), "{brief}");
         }
         let verbose = format!("{path}?verbose");
-        assert!(request(local.local_addr(), "GET", &verbose).contains("canary"), "{path}");
-        assert!(!request(open, "GET", &verbose).contains("canary"), "{path}");
+        assert!(request(local.local_addr(), "GET", &verbose).contains("the server is away"), "{path}");
+        assert!(!request(open, "GET", &verbose).contains("the server is away"), "{path}");
     }
+}
+
+#[test]
+fn the_reasons_of_checks_are_shown_without_secrets() {
+    /// A check whose reason is the message of a panic.
+    struct Panicked;
+
+    impl Probe for Panicked {
+        fn name(&self) -> String {
+            "shop: start".to_owned()
+        }
+
+        fn ready(&self) -> Result<Option<String>, String> {
+            Err("shop: it panicked: no connection to postgres://me:canary@db/shop".to_owned())
+        }
+    }
+
+    let program = tokio::runtime::Runtime::new().expect("a runtime");
+    let health = Health::default();
+    health.add(Arc::new(Panicked));
+    let listener = Listener::bind(any(Ipv4Addr::LOCALHOST)).expect("a free port");
+    let server = listener.serve(Registry::new(), health, program.handle().clone()).expect("a thread");
+    let verbose = request(server.local_addr(), "GET", "/readyz?verbose");
+    assert!(verbose.ends_with("no connection to postgres://[redacted]@db/shop\n"), "{verbose}");
 }
 
 #[test]
