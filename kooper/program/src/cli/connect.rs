@@ -104,7 +104,7 @@ pub(crate) async fn connect(
         flag: settings.kubeconfig.clone(),
         variable: std::env::var_os("KUBECONFIG"),
         home: std::env::home_dir().map(|home| home.join(".kube").join("config")),
-        pod: std::env::var_os("KUBERNETES_SERVICE_HOST").is_some(),
+        pod: std::env::var_os("KUBERNETES_SERVICE_HOST"),
     };
     let in_pod = places.files().is_none();
     let mut config = places.config(settings.context.clone()).await?;
@@ -178,7 +178,8 @@ struct Places {
     flag: Option<PathBuf>,
     variable: Option<OsString>,
     home: Option<PathBuf>,
-    pod: bool,
+    /// The host of the API server, which each pod has.
+    pod: Option<OsString>,
 }
 
 impl Places {
@@ -188,7 +189,7 @@ impl Places {
             let kubeconfig = read(&files, origin)?;
             return load(kubeconfig, context, &file).await;
         }
-        match (self.pod, context) {
+        match (self.is_pod(), context) {
             (true, None) => Config::incluster().map_err(ConnectError::Pod),
             (true, Some(_)) => Err(ConnectError::ContextInPod),
             (false, _) => {
@@ -196,6 +197,11 @@ impl Places {
                 Err(ConnectError::Nowhere { home })
             }
         }
+    }
+
+    /// As for client-go, an empty variable counts as unset.
+    fn is_pod(&self) -> bool {
+        self.pod.as_ref().is_some_and(|host| !host.is_empty())
     }
 
     /// The files of the kubeconfig, and the setting that names them.
@@ -209,7 +215,7 @@ impl Places {
             return Some((named, "KUBECONFIG"));
         }
         // A user who can write into the image or a volume could choose another server by it.
-        let home = self.home.as_ref().filter(|file| !self.pod && may_exist(file))?;
+        let home = self.home.as_ref().filter(|file| !self.is_pod() && may_exist(file))?;
         Some((vec![home.clone()], "the home directory"))
     }
 }

@@ -49,7 +49,7 @@ impl Drop for Directory {
 }
 
 fn nowhere() -> Places {
-    Places { flag: None, variable: None, home: None, pod: false }
+    Places { flag: None, variable: None, home: None, pod: None }
 }
 
 async fn server(places: &Places, context: &str) -> String {
@@ -70,13 +70,13 @@ async fn the_flag_precedes_the_variable_and_that_the_home_directory() {
         flag: Some(directory.file("flag", &one)),
         variable: Some(directory.file("variable", &two).into()),
         home: Some(directory.file("home", &three)),
-        pod: true,
+        pod: Some("10.0.0.1".into()),
     };
     assert_eq!(server(&places, "plain").await, "http://127.0.0.1:1");
     places.flag = None;
     assert_eq!(server(&places, "plain").await, "http://127.0.0.1:2");
     places.variable = Some(OsString::new());
-    places.pod = false;
+    places.pod = Some(OsString::new());
     assert_eq!(server(&places, "plain").await, "http://127.0.0.1:3");
 }
 
@@ -84,7 +84,7 @@ async fn the_flag_precedes_the_variable_and_that_the_home_directory() {
 async fn a_pod_has_its_service_account_and_not_a_file_that_happens_to_be_there() {
     let directory = Directory::new();
     let home = Some(directory.file("home", KUBECONFIG));
-    let places = Places { home, pod: true, ..nowhere() };
+    let places = Places { home, pod: Some("10.0.0.1".into()), ..nowhere() };
     assert!(places.files().is_none(), "it counts as a pod");
     let error = refused(&places, None).await;
     assert!(error.starts_with("this is a pod, but its service account cannot be used: "), "{error}");
@@ -256,7 +256,7 @@ async fn no_error_contains_a_value_of_the_kubeconfig() {
 
 #[tokio::test]
 async fn a_context_is_rejected_in_a_pod() {
-    let error = refused(&Places { pod: true, ..nowhere() }, Some("near")).await;
+    let error = refused(&Places { pod: Some("10.0.0.1".into()), ..nowhere() }, Some("near")).await;
     assert!(error.starts_with("--context needs a kubeconfig"), "{error}");
 }
 
