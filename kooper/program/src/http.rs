@@ -149,8 +149,9 @@ impl Listener {
     }
 
     /// Adds a page: the function answers `GET` and `HEAD` of this path. It is called on the runtime of
-    /// the controllers, and a panic ends one request. Everyone who reads the metrics can read it; where
-    /// the metrics need a token, the role of its user needs `get` on this path in `nonResourceURLs`.
+    /// the controllers, and a panic ends one request. It is aborted when its client is gone, and after
+    /// ten seconds. Everyone who reads the metrics can read it; where the metrics need a token, the role
+    /// of its user needs `get` on this path in `nonResourceURLs`.
     ///
     /// ```
     /// use http::{Request, Response};

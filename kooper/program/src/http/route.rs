@@ -10,6 +10,7 @@ use http::request::Parts;
 use http::{Request, Response};
 use http_body_util::Full;
 use tokio::runtime::Handle;
+use tokio_util::task::AbortOnDropHandle;
 
 type Answer = Arc<dyn Fn(Request<()>) -> BoxFuture<'static, Response<Full<Bytes>>> + Send + Sync>;
 
@@ -41,7 +42,8 @@ impl Routes {
     pub(super) async fn answer(&self, path: &str, request: &Parts, program: &Handle) -> Option<Response<Full<Bytes>>> {
         let answer = self.0.get(path)?.clone();
         let request = Request::from_parts(request.clone(), ());
-        program.spawn(async move { answer(request).await }).await.ok()
+        // It ends with its connection: clients that leave at once could start any number of them.
+        AbortOnDropHandle::new(program.spawn(async move { answer(request).await })).await.ok()
     }
 }
 

@@ -260,6 +260,37 @@ fn a_flood_of_metrics_is_refused_at_once_delays_no_probe_and_gathers_once_a_seco
 }
 
 #[test]
+fn the_function_of_a_page_ends_with_its_connection() {
+    /// Reports that the function has ended.
+    struct Ends(mpsc::Sender<&'static str>);
+
+    impl Drop for Ends {
+        fn drop(&mut self) {
+            let _ = self.0.send("ended");
+        }
+    }
+
+    let program = tokio::runtime::Runtime::new().expect("a runtime");
+    let (steps, seen) = mpsc::channel();
+    let answer = move |_: http::Request<()>| {
+        let _ = steps.send("begun");
+        let ends = Ends(steps.clone());
+        async move {
+            let _ends = ends;
+            std::future::pending::<http::Response<&'static str>>().await
+        }
+    };
+    let listener = Listener::bind(any(Ipv4Addr::LOCALHOST)).expect("a free port").route("/slow", answer);
+    let server = listener.serve(Registry::new(), Health::default(), program.handle().clone()).expect("a thread");
+    let mut client = TcpStream::connect(server.local_addr()).expect("the server listens");
+    client.write_all(b"GET /slow HTTP/1.1\r\nhost: localhost\r\n\r\n").expect("sent");
+    let next = || seen.recv_timeout(2 * LONGEST_CONNECTION);
+    assert_eq!(next(), Ok("begun"));
+    drop(client);
+    assert_eq!(next(), Ok("ended"));
+}
+
+#[test]
 fn a_status_page_that_takes_long_delays_no_probe() {
     use kooper_runtime::internal::metrics::health::Probe;
 
