@@ -303,7 +303,7 @@ fn shown(arg: &Arg) -> Arg {
         .visible_aliases(arg.get_visible_aliases().into_iter().flatten().map(str::to_owned))
         .short_aliases(arg.get_all_short_aliases().into_iter().flatten())
         .hide(arg.is_hide_set())
-        .hide_default_value(arg.is_hide_default_value_set())
+        .hide_default_value(arg.is_hide_default_value_set() || secret::is_secret(arg))
         .hide_possible_values(arg.is_hide_possible_values_set())
         .ignore_case(arg.is_ignore_case_set());
     if let Some(long) = arg.get_long() {

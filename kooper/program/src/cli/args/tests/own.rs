@@ -197,6 +197,8 @@ struct Vault {
     pin: Option<SecretValue>,
     #[arg(short = 'z')]
     key: Option<SecretValue>,
+    #[arg(long, default_value = "opensesame")]
+    door: SecretValue,
 }
 
 fn pin(text: &str) -> Result<SecretValue, String> {
@@ -211,6 +213,9 @@ fn a_secret_is_in_no_message_and_not_among_the_flags_of_manifests() {
     assert_eq!([&vault.pin, &vault.key].map(|secret| secret.as_ref().unwrap().expose()), ["1234", "hunter2"]);
     assert_eq!(redact("it is hunter2"), "it is [redacted]", "nor in the log");
     assert!(settings.own.pod.line.is_empty(), "{:?}", settings.own.pod);
+    let help = read_of::<Vault>(&["--help"], &[]).map(|_| ()).expect_err("the help is no command");
+    assert_eq!(vault.door.expose(), "opensesame");
+    assert!(help.contains("--door") && !help.contains("opensesame"), "{help}");
     for (line, environment, problem) in [
         (&["--pin", "hunter2"][..], &[][..], "invalid value for '--pin <PIN>': a PIN has 4 digits"),
         // Cargo sets it to `kooper`.
