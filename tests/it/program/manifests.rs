@@ -155,6 +155,7 @@ fn flags_that_do_not_fit_are_reported_with_what_to_write() {
             "the controller `shops` has neither leader election nor shards: add `--leader-election on`, or write `--replicas 1`",
         ),
         (&["--listen", "127.0.0.1:8080"], "cannot be reached on 127.0.0.1:8080: write `--listen [::]:8080`"),
+        (&["--listen", "[::ffff:127.0.0.1]:8080"], "cannot be reached on [::ffff:127.0.0.1]:8080"),
         (&["--listen", "off", "--with", "service-monitor"], "ServiceMonitors need the metrics"),
         (&["--listen", "off", "--with", "alerts"], "alerts need the metrics"),
         (&["--namespace", "a"], "everything else in this installation needs only Roles: write `--metrics-auth none`"),

@@ -211,7 +211,7 @@ impl ManifestError {
 
 /// A port that others in the cluster can reach, and a process that is not root can bind.
 fn port(address: SocketAddr, flag: &'static str) -> Result<u16, ManifestError> {
-    let is_reachable = !address.ip().is_loopback() && address.port() >= 1024;
+    let is_reachable = !address.ip().to_canonical().is_loopback() && address.port() >= 1024;
     is_reachable.then_some(address.port()).ok_or(ManifestError::Unreachable { address, flag })
 }
 
