@@ -285,8 +285,12 @@ pub(super) static COMMON: [Flag; 29] = [
         of: &[Task::Run],
         take: |settings, text| {
             let text = text.trim_end_matches('/');
+            // The API servers refuse the URL of a webhook with a user, a query or a fragment.
             let fits = |url: &http::Uri| {
-                url.scheme_str() == Some("https") && url.port_u16().is_some() && matches!(url.path(), "" | "/")
+                url.scheme_str() == Some("https")
+                    && url.port_u16().is_some()
+                    && matches!(url.path(), "" | "/")
+                    && !text.contains(['@', '?', '#'])
             };
             text.parse().ok().filter(fits).ok_or("write `https://HOST:PORT`")?;
             settings.webhook_url = Some(text.to_owned());
