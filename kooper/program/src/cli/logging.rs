@@ -267,10 +267,11 @@ mod tests {
         let look = Look { is_terminal: true, colours: false };
         let text = logged_by(LogFormat::Text, "", look, || {
             let _span = tracing::info_span!("call", key = %"a").entered();
-            tracing::info!(target: "shop", key = %"b\x1b[2J", name = "\x1b[1m", "\x1b[31mred\u{9b}1m\u{7f}");
+            tracing::info!(target: "shop", key = %"b\x1b[2J", name = "\x1b[1m", "\x1b[31mred\u{9b}1m\u{7f}\u{202e}");
         });
         let (_, line) = text.split_once(' ').expect("a time");
-        let expected = " INFO call{key=a}: shop: \\u{1b}[31mred\\u{9b}1m\\u{7f} key=b\\u{1b}[2J name=\"\\u{1b}[1m\"\n";
+        let expected =
+            " INFO call{key=a}: shop: \\u{1b}[31mred\\u{9b}1m\\u{7f}\\u{202e} key=b\\u{1b}[2J name=\"\\u{1b}[1m\"\n";
         assert_eq!(line, expected);
     }
 

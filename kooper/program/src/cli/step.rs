@@ -38,7 +38,7 @@ pub(super) fn printable(text: &str) -> String {
 
 /// Returns `true` for characters that control the terminal, or reorder the text around
 /// them.
-fn is_deceptive(char: char) -> bool {
+pub(super) fn is_deceptive(char: char) -> bool {
     char.is_control()
         || matches!(char, '\u{2028}' | '\u{2029}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }

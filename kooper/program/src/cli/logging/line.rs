@@ -9,6 +9,7 @@ use tracing_subscriber::fmt::format::Writer;
 use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields, FormattedFields};
 use tracing_subscriber::registry::LookupSpan;
 
+use super::super::step::is_deceptive;
 use super::limit::{LONGEST, limited};
 
 /// Time, level, spans, message and fields. In a line of kooper, a field that its spans
@@ -153,13 +154,13 @@ impl Visit for Fields<'_, '_> {
 /// Begins another line of a value, unlike a line of the log.
 const NEXT_LINE: &str = "\n    ";
 
-/// Writes text without the control characters with which a value could change the
-/// terminal, or the lines before and after it.
+/// Writes text without the characters with which a value could change the terminal, the
+/// order of the text around it, or the lines before and after it.
 struct Escaped<'a, 'w>(&'a mut Writer<'w>);
 
 impl fmt::Write for Escaped<'_, '_> {
     fn write_str(&mut self, text: &str) -> fmt::Result {
-        let is_escaped = |char: char| char.is_control() && char != '\t';
+        let is_escaped = |char: char| is_deceptive(char) && char != '\t';
         for part in text.split_inclusive(is_escaped) {
             match part.chars().next_back().filter(|last| is_escaped(*last)) {
                 Some(last) => {
