@@ -274,11 +274,12 @@ fn rejections(error: &(dyn StdError + 'static)) -> Vec<(String, String)> {
     sources(error).filter_map(rejection).collect()
 }
 
-/// The message of a panic.
+/// The message of a panic, without known secrets.
 #[doc(hidden)]
 pub fn panic_text(panic: &(dyn Any + Send)) -> String {
-    let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
-    text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "no message".to_owned())
+    let text = panic.downcast_ref::<String>().map(String::as_str);
+    let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no message");
+    redaction::redact(text).into_owned()
 }
 
 #[cfg(test)]
@@ -292,6 +293,19 @@ mod tests {
     #[derive(Debug, thiserror::Error)]
     #[error(transparent)]
     struct Transparent(#[from] HandlerError);
+
+    #[test]
+    fn the_message_of_a_panic_has_no_secrets() {
+        let panics: [(Box<dyn Any + Send>, &str); 3] = [
+            (Box::new("no connection to postgres://me:canary@db".to_owned()), "@db"),
+            (Box::new("no connection to amqp://me:canary@mq"), "@mq"),
+            (Box::new(7), "no message"),
+        ];
+        for (panic, expected) in panics {
+            let text = panic_text(&*panic);
+            assert!(text.ends_with(expected) && !text.contains("canary"), "{text}");
+        }
+    }
 
     #[test]
     fn a_retry_hint_survives_context_from_and_boxing() {
