@@ -42,10 +42,13 @@ impl Collector {
     /// The destination of spans; `None` if none is configured.
     pub(crate) fn find(environment: impl Fn(&str) -> Option<OsString>) -> VariableResult<Self> {
         let variables = Variables(environment);
-        let Some(endpoint) = variables.endpoint()? else { return Ok(None) };
-        if variables.is_off()? {
+        // What is off needs no valid endpoint, and without one, nothing else is read.
+        let is_off = variables.is_off();
+        if is_off == Ok(true) {
             return Ok(None);
         }
+        let Some(endpoint) = variables.endpoint()? else { return Ok(None) };
+        is_off?;
         variables.read_trace("PROTOCOL", |text| {
             let known = text == "http/protobuf";
             known.then_some(()).ok_or("only `http/protobuf` is supported: write that, or leave the variable unset")
@@ -99,7 +102,9 @@ impl<F: Fn(&str) -> Option<OsString>> Variables<F> {
     }
 
     fn is_off(&self) -> Result<bool, VariableError> {
-        let disabled = self.read("OTEL_SDK_DISABLED", |text| Ok(text.eq_ignore_ascii_case("true")))?;
+        if self.read("OTEL_SDK_DISABLED", |text| Ok(text.eq_ignore_ascii_case("true")))? == Some(true) {
+            return Ok(true);
+        }
         let exporter = self.read("OTEL_TRACES_EXPORTER", |text| {
             let has = |name: &str| text.split(',').any(|exporter| exporter.trim() == name);
             match (has("none"), has("otlp")) {
@@ -108,7 +113,7 @@ impl<F: Fn(&str) -> Option<OsString>> Variables<F> {
                 (false, false) => Err("write `otlp`, which is the default, or `none`"),
             }
         })?;
-        Ok(disabled == Some(true) || exporter == Some(false))
+        Ok(exporter == Some(false))
     }
 }
 
@@ -156,6 +161,10 @@ mod tests {
             &[ENDPOINT, ("OTEL_SDK_DISABLED", "true")],
             &[ENDPOINT, ("OTEL_SDK_DISABLED", "True")],
             &[ENDPOINT, ("OTEL_TRACES_EXPORTER", "none")],
+            &[("OTEL_EXPORTER_OTLP_ENDPOINT", "collector:4317"), ("OTEL_SDK_DISABLED", "true")],
+            &[("OTEL_EXPORTER_OTLP_ENDPOINT", "collector:4317"), ("OTEL_TRACES_EXPORTER", "none")],
+            &[ENDPOINT, ("OTEL_SDK_DISABLED", "true"), ("OTEL_TRACES_EXPORTER", "zipkin")],
+            &[("OTEL_TRACES_EXPORTER", "zipkin")],
         ] {
             assert_eq!(found(environment), Ok(None), "{environment:?}");
         }
