@@ -47,7 +47,10 @@ pub(super) enum StoreError {
         "the Lease {0} is held by {1}, which is not one of the replicas that share shards: waiting until it is released or expires"
     )]
     Held(String, Arc<str>),
-    #[error("the Lease {0} belongs to {1}: run this program under another name, or with `--instance NAME`")]
+    #[error(
+        "the Lease {0} belongs to {1}: run this program under another name, or with `--instance NAME`, or delete the Lease if {1} \
+         is gone"
+    )]
     Foreign(String, Arc<str>),
     #[error("the Lease {0} cannot be used: {1}; delete it, and the shards are shared anew")]
     Malformed(String, String),
