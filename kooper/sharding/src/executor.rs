@@ -1,7 +1,7 @@
 //! The executor of the protocol: it keeps the session and the map on the API server, and limits a
 //! controller to the shards that this replica owns.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
@@ -122,8 +122,8 @@ struct Selected {
     by: By,
     /// Their shards, of so many.
     shards: (ShardCount, Vec<Shard>),
-    /// Their buckets, each with what [`joined`](Shared::joined) was when it was selected.
-    buckets: BTreeMap<u8, u64>,
+    /// What [`joined`](Shared::joined) was when each bucket was selected; 0 for those that are not.
+    buckets: [u64; BUCKETS as usize],
     /// How often buckets have left.
     left: u64,
 }
@@ -313,7 +313,7 @@ impl Shared {
             deleted: (0..BUCKETS).map(|_| AtomicUsize::new(0)).collect(),
             drains: AtomicBool::new(false),
             works: AtomicBool::new(false),
-            selected: Mutex::new(Selected { by, shards: (count, Vec::new()), buckets: BTreeMap::new(), left: 0 }),
+            selected: Mutex::new(Selected { by, shards: (count, Vec::new()), buckets: [0; BUCKETS as usize], left: 0 }),
             joined: watch::Sender::new(0),
             held: watch::Sender::default(),
             caches: Mutex::default(),

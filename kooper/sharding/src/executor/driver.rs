@@ -318,7 +318,7 @@ impl Driver {
     /// Returns `true` if the objects of a shard had joined when the caches listed what they have.
     fn is_listed(&self, listed: u64, map: &ShardMap, shard: Shard) -> bool {
         let selected = self.shared.selected.lock();
-        map.count().buckets(shard).all(|bucket| selected.buckets.get(&bucket).is_some_and(|joined| *joined <= listed))
+        map.count().buckets(shard).all(|bucket| (1..=listed).contains(&selected.buckets[usize::from(bucket)]))
     }
 
     /// Tells calls and caches what this replica owns.

@@ -49,26 +49,26 @@ impl ShardSelection {
 impl CacheSelection for ShardSelection {
     fn selects(&self, object: &Object) -> bool {
         let selected = self.shared.selected.lock();
-        match selected.buckets.len() {
-            // Nor what belongs to no owner of this kind: nothing is called that could want it.
-            0 => return false,
-            // The metadata of each child need not be decoded.
-            count if count == usize::from(BUCKETS) => return true,
-            _ => {}
+        let (count, shards) = &selected.shards;
+        // Nor what belongs to no owner of this kind: nothing is called that could want it.
+        if shards.is_empty() {
+            return false;
+        }
+        // The metadata of each child need not be decoded.
+        if shards.len() == usize::from(count.get()) {
+            return true;
         }
         let by = selected.by;
-        let Part::Children { owner, .. } = &self.part else {
-            return selected.buckets.contains_key(&bucket(by, object));
-        };
+        let Part::Children { owner, .. } = &self.part else { return selected.has(bucket(by, object)) };
         drop(selected);
         // Who wants an object that belongs to no owner of this kind must learn of it.
         let Some(bucket) = owners_bucket(by, owner, object) else { return true };
         // Objects that were decided by another field are listed again.
-        self.shared.selected.lock().buckets.contains_key(&bucket)
+        self.shared.selected.lock().has(bucket)
     }
 
     fn is_empty(&self) -> bool {
-        self.shared.selected.lock().buckets.is_empty()
+        self.shared.selected.lock().shards.1.is_empty()
     }
 
     fn dropped(&self) {
@@ -97,7 +97,8 @@ impl CacheSelection for ShardSelection {
 
     fn narrow(&self, scope: &Scope, since: u64) -> Scope {
         let selected = self.shared.selected.lock();
-        let joined = selected.buckets.iter().filter(|(_, joined)| **joined > since).map(|(bucket, _)| *bucket);
+        let buckets = (0..=u8::MAX).zip(&selected.buckets);
+        let joined = buckets.filter(|(_, joined)| **joined > since).map(|(bucket, _)| bucket);
         match (&self.part, selected.by) {
             (Part::Own, By::Uid) => {
                 let shard_selector = shard_selector(joined);
@@ -130,6 +131,12 @@ impl CacheSelection for ShardSelection {
     }
 }
 
+impl Selected {
+    fn has(&self, bucket: u8) -> bool {
+        self.buckets[usize::from(bucket)] > 0
+    }
+}
+
 impl Shared {
     /// Selects the objects that caches keep: those of the shards that this replica owns, and of those
     /// that it is going to own. Without a map nothing changes.
@@ -143,20 +150,20 @@ impl Shared {
         if *by == map.by() && shards.0 == map.count() && shards.1 == chosen {
             return;
         }
-        let all = || chosen.iter().flat_map(|shard| map.count().buckets(*shard));
-        let before = buckets.len();
-        if *by != map.by() {
-            *by = map.by();
-            buckets.clear();
+        let all = || chosen.iter().flat_map(|shard| map.count().buckets(*shard)).map(usize::from);
+        let mut next = [0; BUCKETS as usize];
+        if *by == map.by() {
+            all().for_each(|bucket| next[bucket] = buckets[bucket]);
         }
-        buckets.retain(|bucket, _| chosen.binary_search(&map.count().shard(*bucket)).is_ok());
-        *left += u64::from(buckets.len() < before);
-        let has_joined = buckets.len() < all().count();
+        *left += u64::from(next != *buckets);
+        let has_joined = all().any(|bucket| next[bucket] == 0);
         let number = *self.joined.borrow() + u64::from(has_joined);
         for bucket in all() {
-            buckets.entry(bucket).or_insert(number);
+            if next[bucket] == 0 {
+                next[bucket] = number;
+            }
         }
-        *shards = (map.count(), chosen);
+        (*by, *shards, *buckets) = (map.by(), (map.count(), chosen), next);
         // Before it is unlocked: an object that is selected again is known to have joined.
         self.joined.send_replace(number);
     }
