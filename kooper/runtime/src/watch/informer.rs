@@ -458,15 +458,20 @@ impl Informer {
             self.store.note_served(false);
         }
         let has_failed = self.status.record_failure(error, wait, self.failures);
-        match &self.selection {
-            Some(selection) if error.is_refused() => selection.listed(self.joined),
-            Some(selection) if has_failed && !self.status.is_synced() => selection.tried(self.joined),
-            _ => {}
+        let (is_refused, is_first) = (error.is_refused(), !self.status.is_synced());
+        // After a first list, a proxy may have refused the watch once.
+        let is_waived = if is_first { has_failed } else { is_refused && self.failures >= TRIES };
+        if let Some(selection) = self.selection.as_ref().filter(|_| is_refused) {
+            selection.listed(self.joined);
         }
         if !self.status.is_absent() {
             self.sink.signal(Signal::Failed(error));
         }
-        tokio::time::sleep(wait).await;
+        tokio::select! {
+            biased;
+            () = self.forgo(is_refused && is_first), if is_waived => {}
+            () = tokio::time::sleep(wait) => {}
+        }
     }
 }
 

@@ -44,7 +44,8 @@ pub trait CacheSelection: Send + Sync {
     /// The cache has all objects that had joined when the number had this value, or may not list them.
     fn listed(&self, _joined: u64) {}
 
-    /// The first list has failed several times, and is not waited for any more.
+    /// The first list has failed several times, or watches are refused, and what had joined when the number had this value is
+    /// not waited for any more.
     fn tried(&self, _joined: u64) {}
 
     /// The part of a scope that lists and watches request now: at least the selected objects that have joined after the

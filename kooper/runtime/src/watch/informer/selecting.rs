@@ -1,5 +1,7 @@
 //! Keeps only the objects that are selected.
 
+use std::future::pending;
+
 use tokio::task::coop::consume_budget;
 use tokio::task::yield_now;
 
@@ -57,5 +59,22 @@ impl Informer {
             // same, and the object has changed.
             self.sink.changed(&Change::new(Some(known), None), Seen::Watched);
         }
+    }
+
+    /// Reports that what joins the selection is not waited for, until it is dropped: the next attempt may be much later.
+    pub(super) async fn forgo(&self, is_listed: bool) {
+        let mut changes = self.reselected.clone();
+        while let (Some(selection), Some(changes)) = (&self.selection, &mut changes) {
+            let joined = *changes.borrow_and_update();
+            if is_listed {
+                selection.listed(joined);
+            } else {
+                selection.tried(joined);
+            }
+            if changes.changed().await.is_err() {
+                break;
+            }
+        }
+        pending::<()>().await;
     }
 }

@@ -347,3 +347,46 @@ async fn when_objects_leave_a_watch_that_sends_fewer_is_resumed_without_a_list()
     assert_eq!(run.seen.log.lock().split_off(3), ["left a", "modified b"]);
     assert_eq!(*run.script.listed.lock(), 1);
 }
+
+/// Notes what the cache has, or may not list, and what is not waited for.
+struct Reported(Arc<Uids>, AtomicU64, AtomicU64);
+
+impl CacheSelection for Reported {
+    fn selects(&self, object: &Object) -> bool {
+        self.0.selects(object)
+    }
+
+    fn changes(&self) -> watch::Receiver<u64> {
+        self.0.changes()
+    }
+
+    fn listed(&self, joined: u64) {
+        self.1.store(joined, Ordering::SeqCst);
+        self.tried(joined);
+    }
+
+    fn tried(&self, joined: u64) {
+        self.2.store(joined, Ordering::SeqCst);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_joins_while_a_kind_is_refused_is_not_waited_for_until_the_next_attempt() {
+    let refused = || RetrieveError::Forbidden("pods is forbidden".to_owned());
+    let never_listed = (0..20).fold(Script::default(), |script, _| script.list(Err(refused())));
+    let listed = Script::default().list(page("3", &[("a", "1")]));
+    let listed = (0..20).fold(listed, |script, _| script.opening(Err(refused())));
+    for (script, reported) in [(never_listed, (2, 2)), (listed, (1, 2))] {
+        let (uids, script) = (Uids::of(&["a"]), Arc::new(script));
+        let selection = Arc::new(Reported(uids.clone(), AtomicU64::new(0), AtomicU64::new(0)));
+        let retriever = scripted(&script, false);
+        let _run = run_selecting(script, retriever, Some(selection.clone()));
+        let now = || (selection.1.load(Ordering::SeqCst), selection.2.load(Ordering::SeqCst));
+        // The pauses have become long.
+        tokio::time::sleep(Duration::from_secs(60)).await;
+        assert_eq!(now(), (1, 1));
+        uids.select(&["a", "b"]);
+        tokio::time::sleep(Duration::from_millis(10)).await;
+        assert_eq!(now(), reported);
+    }
+}
