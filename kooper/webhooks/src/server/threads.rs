@@ -20,7 +20,7 @@ use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use parking_lot::Mutex;
 use tokio::runtime::Handle;
-use tokio::time::{Instant, timeout_at};
+use tokio::time::{Instant, sleep_until, timeout_at};
 
 use crate::webhook::Webhook;
 
@@ -110,8 +110,12 @@ impl Threads {
         });
         match timeout_at(deadline, own).await {
             Ok(Ok(Ok(ended))) => ended.map(Some),
-            // The last one is of a server that was dropped.
-            Err(_) | Ok(Ok(Err(_)) | Err(_)) => Ok(None),
+            Err(_) | Ok(Ok(Err(_))) => Ok(None),
+            // The server was dropped, and closes the connection: the function has not used up its time.
+            Ok(Err(_)) => {
+                sleep_until(deadline).await;
+                Ok(None)
+            }
         }
     }
 
@@ -194,5 +198,30 @@ impl QuickCalls {
         };
         let _: Result<u32, u32> = self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, counted);
         polled
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::api::core::v1::ConfigMap;
+
+    use super::*;
+    use crate::webhook::FailurePolicy;
+
+    async fn check(_: Arc<ConfigMap>) -> kooper_runtime::Result<()> {
+        Ok(())
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_call_of_a_server_that_was_dropped_has_not_used_up_its_time() {
+        let dropped = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
+        let threads = Arc::new(Threads { calls: dropped.handle().clone().into(), ..Threads::default() });
+        dropped.shutdown_background();
+        let webhook = Webhook::validate::<ConfigMap>("check").failure(FailurePolicy::Fail).function(check);
+        let webhook = Arc::new(webhook.build().expect("a webhook"));
+        let deadline = Instant::now() + Duration::from_secs(27);
+        let called = threads.call(&webhook, &Arc::default(), 1, deadline, async {}).await;
+        assert!(matches!(called, Ok(None)));
+        assert!(Instant::now() >= deadline, "its connection is closed before");
     }
 }
