@@ -82,7 +82,7 @@ pub struct Controller {
     daemon: Option<Box<Self>>,
 }
 
-/// What the builder passes on to the controller as it is.
+/// The settings that the builder passes on to the controller unchanged.
 #[derive(Default)]
 struct Description {
     shards: Option<Shards>,

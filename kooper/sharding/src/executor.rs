@@ -122,7 +122,7 @@ struct Selected {
     by: By,
     /// Their shards, of so many.
     shards: (ShardCount, Vec<Shard>),
-    /// What [`joined`](Shared::joined) was when each bucket was selected; 0 for those that are not.
+    /// The value of [`joined`](Shared::joined) when each bucket was selected; 0 for those that are not.
     buckets: [u64; BUCKETS as usize],
     /// How often buckets have left.
     left: u64,

@@ -299,7 +299,7 @@ async fn a_stateful_set_adopts_no_pod_of_another_name(cluster: Cluster) -> Resul
     cluster.create(&other).await?;
     cluster.create(&stateful_set(1)).await?;
     cluster.wait("db-0", is_ready).await;
-    let other: Pod = cluster.get("backup").await?.expect("nobody deletes it");
+    let other: Pod = cluster.get("backup").await?.expect("it exists");
     assert!(other.owner_references().is_empty(), "{other:?}");
     Ok(())
 }

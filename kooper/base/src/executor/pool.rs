@@ -152,7 +152,7 @@ impl Drop for Pool {
 }
 
 impl Shared {
-    /// Queues a future that is ready to be polled. After the end of the pool, a thread drops it: whoever wakes it may hold
+    /// Queues a future that is ready to be polled. After the end of the pool, a thread drops it, because the caller may hold
     /// locks that its destructor needs.
     fn add(self: &Arc<Self>, job: Arc<Job>) {
         let mut state = self.state.lock();

@@ -305,7 +305,7 @@ fn the_time_of_a_poll_is_known_while_it_lasts() {
     });
 }
 
-/// What a task of the user owns.
+/// A value of a user's task.
 struct PanicOnDrop;
 
 impl Drop for PanicOnDrop {

@@ -263,7 +263,7 @@ fn listed(paths: &[&str]) -> String {
     }
 }
 
-/// The reasons of checks. That of a panic is its message, which may quote a secret.
+/// The reasons of checks, without known secrets: an error of the user's code may quote one.
 fn verdict(verdict: Result<String, String>) -> Response<Full<Bytes>> {
     let (status, text) = match verdict {
         Ok(text) => (StatusCode::OK, text),

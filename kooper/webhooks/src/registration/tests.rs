@@ -306,7 +306,7 @@ async fn an_entry_does_not_fail_before_its_authority_is_injected_though_that_of_
         live
     };
     let (some, all) = (with_authority(&[1]), with_authority(&[0, 1]));
-    // What was read before the probe, what is read after it, and whether the entry fails then.
+    // From the configuration before the probe and the one after it: the result, and the number of patches.
     let arm = async |before: &Value, after: &Value| {
         let (patches, after) = (Arc::new(AtomicUsize::new(0)), after.clone());
         let patched = Arc::clone(&patches);

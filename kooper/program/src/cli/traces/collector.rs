@@ -42,7 +42,7 @@ impl Collector {
     /// The destination of spans; `None` if none is configured.
     pub(crate) fn find(environment: impl Fn(&str) -> Option<OsString>) -> VariableResult<Self> {
         let variables = Variables(environment);
-        // What is off needs no valid endpoint, and without one, nothing else is read.
+        // Spans that are off need no valid endpoint. Without an endpoint, nothing else is read.
         let is_off = variables.is_off();
         if is_off == Ok(true) {
             return Ok(None);

@@ -36,7 +36,7 @@ pub trait ErasedRetriever: Send + Sync {
 
 struct TypedRetriever<K, R> {
     retriever: R,
-    /// Whether it streams lists, and its longest silence. They may be the user's functions, so they are called once, where
+    /// The results of `streams_lists` and `longest_silence`. They may be the user's functions, so they are called once, where
     /// they may block their thread or panic.
     settings: OnceLock<(bool, Option<Duration>)>,
     kind: PhantomData<fn() -> K>,
