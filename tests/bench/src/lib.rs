@@ -63,7 +63,7 @@ pub use held::longest_held;
 pub use proxy::Proxy;
 pub use reply::{Reply, Report};
 pub use running::Running;
-pub use subject::{Subject, sent};
+pub use subject::{PodImage, Subject, WidgetImage, sent};
 pub use tally::Tally;
 pub use usage::Usage;
 pub use widget::{Backup, Condition, Listener, Setting, Widget, WidgetSpec, WidgetStatus};

@@ -11,7 +11,7 @@ use kooper::prelude::PartialObjectMeta;
 use kooper::prometheus::Registry;
 use kooper::retriever::{ApiRetriever, Event, ListRequest, Page, RetrieveError, Scope, WatchRequest};
 use kooper::{CancellationToken, ConfigError, Controller, Operator, Retriever, State};
-use kooper_bench::{Flags, Kind, Subject, Tally, Widget, console, sent};
+use kooper_bench::{Flags, Kind, PodImage, Subject, Tally, Widget, WidgetImage, console, sent};
 use kube::ResourceExt;
 
 /// Kooper under the benchmark's protocol.
@@ -22,6 +22,9 @@ struct Arguments {
     /// Retrieve metadata only; the handler reads the labels instead of the spec.
     #[arg(long)]
     metadata_only: bool,
+    /// Decode only the fields that the handler reads.
+    #[arg(long, conflicts_with = "metadata_only")]
+    partial: bool,
     #[command(flatten)]
     form: Form,
 }
@@ -39,17 +42,19 @@ struct Form {
 
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {
-    let Arguments { flags, metadata_only, form } = Arguments::parse();
+    let Arguments { flags, metadata_only, partial, form } = Arguments::parse();
     let config = flags.config().await?;
     let layer = Prometheus::new(&Registry::new())?.client_layer(&config.cluster_url);
     let client = kooper::client::connect(config, &layer)?;
     let tally = Arc::new(Tally::new(flags.expect));
     console::serve(tally.clone());
-    let controller = match (flags.kind, metadata_only) {
-        (Kind::Pods, false) => controller::<Pod>(flags.workers, form, tally),
-        (Kind::Crs, false) => controller::<Widget>(flags.workers, form, tally),
-        (Kind::Pods, true) => of_metadata::<Pod>(flags.workers, tally),
-        (Kind::Crs, true) => of_metadata::<Widget>(flags.workers, tally),
+    let controller = match flags.kind {
+        Kind::Pods if metadata_only => of_metadata::<Pod>(flags.workers, tally),
+        Kind::Pods if partial => controller::<PodImage>(flags.workers, form, tally),
+        Kind::Pods => controller::<Pod>(flags.workers, form, tally),
+        Kind::Crs if metadata_only => of_metadata::<Widget>(flags.workers, tally),
+        Kind::Crs if partial => controller::<WidgetImage>(flags.workers, form, tally),
+        Kind::Crs => controller::<Widget>(flags.workers, form, tally),
     }?;
     let operator = Operator::builder().client(client).controller(controller).build()?;
     operator.run(CancellationToken::new()).await?;

@@ -42,6 +42,7 @@ impl Program {
             Self::new("kube", binaries, "bench-kube", &[]),
             Self::new("kube-streaming", binaries, "bench-kube", &["--streaming"]),
             Self { compared: false, ..Self::new(Self::OURS, binaries, "bench-kooper", &[]) },
+            Self { compared: false, ..Self::new("kooper-partial", binaries, "bench-kooper", &["--partial"]) },
             Self { compared: false, ..Self::new("kooper-metadata", binaries, "bench-kooper", &["--metadata-only"]) },
         ];
         let wanted = &arguments.programs;
