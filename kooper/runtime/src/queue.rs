@@ -13,6 +13,7 @@ mod entries;
 mod entry;
 mod forbidden;
 mod inspect;
+mod moment;
 mod ready;
 pub(crate) mod reason;
 mod schedule;

@@ -5,15 +5,16 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use super::moment::Moment;
 use super::writes::{Revision, TrackedWrites, WriteOrigin};
-use super::{AddOptions, Completion, EntryId, Lane, Urgency};
+use super::{AddOptions, Completion, Lane, Urgency};
 use crate::backoff::TokenBucket;
 use crate::object::key::ObjectKey;
 use crate::queue::reason::{Reason, Reasons};
 
 /// The position of a waiting key: the time of the add plus the delay of its lane,
 /// then the order of arrival.
-pub(super) type QueuePlace = (Instant, u64, EntryId);
+pub(super) type QueuePlace = (Moment, u64);
 
 /// Changes that are not urgent run a failing key at most once in this time.
 pub(super) const LONGEST_HOLD: Duration = Duration::from_secs(10);
@@ -49,29 +50,28 @@ pub(super) struct KeyEntry {
     pub(super) reasons: Reasons,
     /// Its position in the queue.
     pub(super) place: Option<QueuePlace>,
-    /// The lane of this position, or of the parked one.
+    /// `true` until the caches have its calls' writes: only then it returns to its position, and is in the queue.
+    pub(super) is_parked: bool,
+    /// The lane of its position.
     pub(super) lane: Lane,
     /// The last priority of its object that is known.
     pub(super) priority: i32,
     /// `true` if it is that of the object's current state.
     pub(super) prioritized: bool,
-    /// The position to which it returns when the caches have its calls' writes;
-    /// until then it is not in the queue.
-    pub(super) parked: Option<QueuePlace>,
     /// Since when a worker could take it.
-    pub(super) added_at: Option<Instant>,
+    pub(super) added_at: Option<Moment>,
     /// The run, while a worker processes it.
     pub(super) run: Option<Box<KeyRun>>,
     /// The failures since its last success.
     pub(super) failing: Option<Box<KeyFailures>>,
     /// The writes of its calls.
     pub(super) writes: TrackedWrites,
-    pub(super) pending: Option<(Instant, Timer)>,
+    pub(super) pending: Option<(Moment, Timer)>,
     /// The adds that are debounced.
     pub(super) debounced: Option<Box<Debounced>>,
-    pub(super) resync_at: Option<Instant>,
+    pub(super) resync_at: Option<Moment>,
     /// When the resync was due that caused the current or the next run.
-    pub(super) phase: Option<Instant>,
+    pub(super) phase: Option<Moment>,
     /// The number of calls in a row that requested an immediate requeue.
     pub(super) repeats: u32,
     /// The number of calls in a row that met a conflict.
@@ -145,10 +145,10 @@ impl KeyEntry {
             key,
             reasons: Reasons::default(),
             place: None,
+            is_parked: false,
             lane: Lane::Background,
             priority: 0,
             prioritized: false,
-            parked: None,
             added_at: None,
             run: None,
             failing: None,
@@ -168,10 +168,14 @@ impl KeyEntry {
         self.reasons.add(reason);
     }
 
+    /// Its position, while a worker could take it.
+    pub(super) fn queued(&self) -> Option<QueuePlace> {
+        self.place.filter(|_| !self.is_parked)
+    }
+
     /// Returns `true` if the entry has no state that must be kept.
     pub(super) fn is_idle(&self) -> bool {
         self.place.is_none()
-            && self.parked.is_none()
             && self.run.is_none()
             && self.failing.is_none()
             && self.writes.is_empty()

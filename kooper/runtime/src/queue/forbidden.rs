@@ -10,6 +10,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::EntryId;
+use super::moment::Moment;
 use super::schedule::Schedule;
 use crate::backoff::Backoff;
 
@@ -39,8 +40,8 @@ struct Line {
     keys: BTreeSet<(u64, EntryId)>,
     /// The number of probes that were refused in a row.
     refused: u32,
-    probe_at: Option<Instant>,
-    opened_at: Option<Instant>,
+    probe_at: Option<Moment>,
+    opened_at: Option<Moment>,
 }
 
 impl ForbiddenBreaker {
@@ -52,9 +53,9 @@ impl ForbiddenBreaker {
         let line = self.lines.entry(refusal).or_default();
         line.keys.insert((place, id));
         line.refused = line.refused.saturating_add(u32::from(again)).max(1);
-        let next = match line.probe_at.filter(|at| !again && *at > now) {
+        let next = match line.probe_at.filter(|at| !again && *at > now.into()) {
             Some(next) => next,
-            None => now + wait(line.refused, backoff),
+            None => (now + wait(line.refused, backoff)).into(),
         };
         self.open(refusal, None);
         self.plan(refusal, Some(next));
@@ -66,7 +67,7 @@ impl ForbiddenBreaker {
         let Some(line) = self.lines.get_mut(&refusal) else { return };
         line.refused = line.refused.saturating_add(1);
         let next = now + wait(line.refused, backoff);
-        self.plan(refusal, Some(next));
+        self.plan(refusal, Some(next.into()));
         self.open(refusal, None);
     }
 
@@ -84,7 +85,7 @@ impl ForbiddenBreaker {
         let Some(line) = self.lines.get_mut(&refusal) else { return 0 };
         line.refused = 0;
         let waiting = line.keys.len();
-        self.open(refusal, (waiting > 0).then_some(now));
+        self.open(refusal, (waiting > 0).then_some(now.into()));
         waiting
     }
 
@@ -93,7 +94,7 @@ impl ForbiddenBreaker {
     /// is granted.
     pub(super) fn probe_now(&mut self, refusal: u64, now: Instant) {
         if self.lines.get(&refusal).is_some_and(|line| line.opened_at.is_none()) {
-            self.plan(refusal, Some(now));
+            self.plan(refusal, Some(now.into()));
         }
     }
 
@@ -102,7 +103,7 @@ impl ForbiddenBreaker {
         while let Some(refusal) = self.probes.due(now) {
             let first = self.lines.get_mut(&refusal).and_then(|line| line.keys.pop_first());
             // The next probe, in case this one takes long.
-            self.plan(refusal, first.map(|_| now + LONGEST));
+            self.plan(refusal, first.map(|_| (now + LONGEST).into()));
             match first {
                 Some((_, id)) => return Some(id),
                 None => self.open(refusal, None),
@@ -123,7 +124,7 @@ impl ForbiddenBreaker {
     }
 
     /// When the first of the open lines was opened.
-    pub(super) fn opened(&self) -> Option<Instant> {
+    pub(super) fn opened(&self) -> Option<Moment> {
         self.open.next()
     }
 
@@ -133,12 +134,12 @@ impl ForbiddenBreaker {
     }
 
     /// The time of a line's next probe.
-    pub(super) fn next_of(&self, refusal: u64) -> Option<Instant> {
+    pub(super) fn next_of(&self, refusal: u64) -> Option<Moment> {
         self.lines.get(&refusal)?.probe_at
     }
 
     /// The time of the next probe of any line.
-    pub(super) fn next(&self) -> Option<Instant> {
+    pub(super) fn next(&self) -> Option<Moment> {
         self.probes.next()
     }
 
@@ -147,14 +148,14 @@ impl ForbiddenBreaker {
         self.lines.is_empty() && self.probes.len() + self.open.len() == 0
     }
 
-    fn plan(&mut self, refusal: u64, at: Option<Instant>) {
+    fn plan(&mut self, refusal: u64, at: Option<Moment>) {
         let Some(line) = self.lines.get_mut(&refusal) else { return };
         self.probes.reschedule(refusal, std::mem::replace(&mut line.probe_at, at), at);
     }
 
     /// Opens or closes a line. A closed line without keys and without a probe is
     /// removed.
-    fn open(&mut self, refusal: u64, at: Option<Instant>) {
+    fn open(&mut self, refusal: u64, at: Option<Moment>) {
         let Some(line) = self.lines.get_mut(&refusal) else { return };
         self.open.reschedule(refusal, std::mem::replace(&mut line.opened_at, at), at);
         if at.is_none() && line.keys.is_empty() && line.probe_at.is_none() {

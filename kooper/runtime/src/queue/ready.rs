@@ -3,7 +3,8 @@
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
-use super::entry::{KeyEntry, QueuePlace};
+use super::entry::KeyEntry;
+use super::moment::Moment;
 use super::{EntryId, Lane};
 
 /// Every so many runs the key with the first place runs, whatever its priority: no key starves.
@@ -12,12 +13,15 @@ const FAIR: u64 = 10;
 /// The priority of the first list and of resyncs is lower by this, as in controller-runtime.
 const LOW: i64 = 100;
 
+/// The position of an entry.
+type Place = (Moment, u64, EntryId);
+
 /// The waiting keys.
 #[derive(Debug, Default)]
 pub(super) struct ReadyKeys {
-    places: BTreeSet<QueuePlace>,
+    places: BTreeSet<Place>,
     /// The same by their rank, the highest first; `None` without priorities.
-    ranks: Option<BTreeSet<(Reverse<i64>, QueuePlace)>>,
+    ranks: Option<BTreeSet<(Reverse<i64>, Place)>>,
     /// Those whose priority is to be decided.
     unprioritized: BTreeSet<EntryId>,
     /// Their number in each lane.
@@ -51,9 +55,9 @@ impl ReadyKeys {
     }
 
     /// Has the priority of an entry decided if it waits and its priority is not known.
-    pub(super) fn ask_for_priority(&mut self, entry: &KeyEntry) {
-        if let Some(place) = entry.place.filter(|_| self.ranks.is_some() && !entry.prioritized) {
-            self.unprioritized.insert(place.2);
+    pub(super) fn ask_for_priority(&mut self, id: EntryId, entry: &KeyEntry) {
+        if entry.queued().is_some() && self.ranks.is_some() && !entry.prioritized {
+            self.unprioritized.insert(id);
         }
     }
 
@@ -66,39 +70,42 @@ impl ReadyKeys {
         self.places.len()
     }
 
-    /// The place that the next run takes. `runs` is the number of runs before it.
-    pub(super) fn next(&self, runs: u64) -> Option<QueuePlace> {
-        match &self.ranks {
-            Some(ranks) if !(runs + 1).is_multiple_of(FAIR) => ranks.first().map(|(_, place)| *place),
-            _ => self.places.first().copied(),
-        }
+    /// The entry of the next run. `runs` is the number of runs before it.
+    pub(super) fn next(&self, runs: u64) -> Option<EntryId> {
+        let place = match &self.ranks {
+            Some(ranks) if !(runs + 1).is_multiple_of(FAIR) => ranks.first().map(|(_, place)| place),
+            _ => self.places.first(),
+        };
+        place.map(|(.., id)| *id)
     }
 
-    /// The places in the order in which they are taken, those that come earlier so that none starves aside.
-    pub(super) fn iter(&self) -> impl Iterator<Item = QueuePlace> {
-        let ranked = self.ranks.iter().flatten().map(|(_, place)| *place);
-        ranked.chain(self.places.iter().copied().filter(|_| self.ranks.is_none()))
+    /// The entries in the order in which they run, those that come earlier so that none starves aside.
+    pub(super) fn iter(&self) -> impl Iterator<Item = EntryId> {
+        let ranked = self.ranks.iter().flatten().map(|(_, place)| place);
+        ranked.chain(self.places.iter().filter(|_| self.ranks.is_none())).map(|(.., id)| *id)
     }
 
     /// Adds the entry at its place.
-    pub(super) fn insert(&mut self, entry: &KeyEntry) {
-        let Some(place) = entry.place else { return };
+    pub(super) fn insert(&mut self, id: EntryId, entry: &KeyEntry) {
+        let Some((at, arrival)) = entry.queued() else { return };
+        let place = (at, arrival, id);
         self.places.insert(place);
         self.lanes[entry.lane as usize] += 1;
         if let Some(ranks) = &mut self.ranks {
             ranks.insert((rank(entry), place));
         }
-        self.ask_for_priority(entry);
+        self.ask_for_priority(id, entry);
     }
 
     /// Removes the entry from its place. Its lane and priority must not have changed since it was added.
-    pub(super) fn remove(&mut self, entry: &KeyEntry) {
-        let Some(place) = entry.place else { return };
+    pub(super) fn remove(&mut self, id: EntryId, entry: &KeyEntry) {
+        let Some((at, arrival)) = entry.queued() else { return };
+        let place = (at, arrival, id);
         self.places.remove(&place);
         self.lanes[entry.lane as usize] -= 1;
         if let Some(ranks) = &mut self.ranks {
             ranks.remove(&(rank(entry), place));
-            self.unprioritized.remove(&place.2);
+            self.unprioritized.remove(&id);
         }
     }
 }

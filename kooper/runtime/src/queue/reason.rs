@@ -114,7 +114,13 @@ impl fmt::Display for Reason {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Reasons {
     simple: u16,
-    related: Vec<Reason>,
+    /// Most keys have none.
+    related: Option<Box<RelatedReasons>>,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+struct RelatedReasons {
+    listed: Vec<Reason>,
     unlisted: u32,
 }
 
@@ -126,11 +132,14 @@ impl Reasons {
     pub fn add(&mut self, reason: Reason) {
         if reason.bit() != 0 {
             self.simple |= reason.bit();
-        } else if !self.related.contains(&reason) {
-            if self.related.len() < Self::LISTED {
-                self.related.push(reason);
+            return;
+        }
+        let related = self.related.get_or_insert_default();
+        if !related.listed.contains(&reason) {
+            if related.listed.len() < Self::LISTED {
+                related.listed.push(reason);
             } else {
-                self.unlisted = self.unlisted.saturating_add(1);
+                related.unlisted = related.unlisted.saturating_add(1);
             }
         }
     }
@@ -138,13 +147,13 @@ impl Reasons {
     /// Returns `true` if the set contains this reason.
     #[must_use]
     pub fn contains(&self, reason: &Reason) -> bool {
-        self.simple & reason.bit() != 0 || self.related.contains(reason)
+        self.simple & reason.bit() != 0 || self.listed().contains(reason)
     }
 
     /// Returns `true` if the set contains no reason.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.simple == 0 && self.related.is_empty()
+        self.simple == 0 && self.related.is_none()
     }
 
     /// Returns `true` if the first run of every key is the only reason about the object itself.
@@ -164,7 +173,7 @@ impl Reasons {
     }
 
     fn only(&self, bits: u16) -> bool {
-        self.only_of(bits) && self.related.is_empty()
+        self.only_of(bits) && self.related.is_none()
     }
 
     /// Returns `true` if there are reasons about the object itself, and all of them are in `bits`.
@@ -174,13 +183,17 @@ impl Reasons {
 
     /// The reasons, those about the object itself first.
     pub fn iter(&self) -> impl Iterator<Item = Reason> + '_ {
-        SIMPLE.iter().filter(|reason| self.simple & reason.bit() != 0).chain(&self.related).cloned()
+        SIMPLE.iter().filter(|reason| self.simple & reason.bit() != 0).chain(self.listed()).cloned()
     }
 
     /// The number of related objects that are not listed.
     #[must_use]
     pub fn unlisted(&self) -> u32 {
-        self.unlisted
+        self.related.as_ref().map_or(0, |related| related.unlisted)
+    }
+
+    fn listed(&self) -> &[Reason] {
+        self.related.as_ref().map_or(&[], |related| &related.listed)
     }
 }
 
@@ -200,8 +213,8 @@ impl fmt::Display for Reasons {
             }
             write!(f, "{reason}")?;
         }
-        if self.unlisted > 0 {
-            write!(f, " and {} more", self.unlisted)?;
+        if self.unlisted() > 0 {
+            write!(f, " and {} more", self.unlisted())?;
         }
         Ok(())
     }

@@ -4,13 +4,15 @@ use std::collections::BTreeSet;
 
 use tokio::time::Instant;
 
+use super::moment::Moment;
+
 /// Entries in the order of their times. Each entry has at most one, which its owner keeps, too.
 #[derive(Debug, Default)]
-pub(super) struct Schedule<T>(BTreeSet<(Instant, T)>);
+pub(super) struct Schedule<T>(BTreeSet<(Moment, T)>);
 
 impl<T: Copy + Ord> Schedule<T> {
     /// Replaces the time of an entry; `None` is none.
-    pub(super) fn reschedule(&mut self, entry: T, before: Option<Instant>, at: Option<Instant>) {
+    pub(super) fn reschedule(&mut self, entry: T, before: Option<Moment>, at: Option<Moment>) {
         if let Some(before) = before {
             self.0.remove(&(before, entry));
         }
@@ -20,17 +22,17 @@ impl<T: Copy + Ord> Schedule<T> {
     }
 
     /// The first entry.
-    pub(super) fn first(&self) -> Option<(Instant, T)> {
+    pub(super) fn first(&self) -> Option<(Moment, T)> {
         self.0.first().copied()
     }
 
     /// The first entry, if it is due.
     pub(super) fn due(&self, now: Instant) -> Option<T> {
-        self.first().filter(|(at, _)| *at <= now).map(|(_, entry)| entry)
+        self.first().filter(|(at, _)| *at <= now.into()).map(|(_, entry)| entry)
     }
 
     /// When the first entry is due.
-    pub(super) fn next(&self) -> Option<Instant> {
+    pub(super) fn next(&self) -> Option<Moment> {
         self.first().map(|(at, _)| at)
     }
 

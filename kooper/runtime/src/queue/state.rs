@@ -157,16 +157,15 @@ impl QueueState {
 
     pub(super) fn take(&mut self, now: Instant) -> Option<Item> {
         loop {
-            let place = self.ready.next(self.runs)?;
-            let id = place.2;
+            let id = self.ready.next(self.runs)?;
             let entry = self.entries.get_mut(id)?;
-            self.ready.remove(entry);
-            entry.place = None;
+            self.ready.remove(id, entry);
             if entry.writes.is_awaiting() {
-                entry.parked = Some(place);
+                entry.is_parked = true;
                 entry.added_at = None;
                 continue;
             }
+            entry.place = None;
             // A change that does not count, and so does not queue it, may have changed its priority.
             entry.prioritized = false;
             let reasons = std::mem::take(&mut entry.reasons);
@@ -194,7 +193,7 @@ impl QueueState {
                 key: entry.key.clone(),
                 reasons,
                 attempt,
-                waited: entry.added_at.take().map_or(Duration::ZERO, |added| now.saturating_duration_since(added)),
+                waited: now.saturating_duration_since(entry.added_at.take().map_or(now, Instant::from)),
                 ticket: Ticket { id, number: self.runs },
             };
             // The run replaces all timers of the key.
@@ -320,7 +319,7 @@ impl QueueState {
         let patient = self.options.retries != Some(0);
         let Some(entry) = self.entries.get_mut(id) else { return };
         let AddOptions { lane, urgency, debounced } = options;
-        let (held, absent) = (entry.is_held(), entry.place.is_none() && entry.parked.is_none());
+        let (held, absent) = (entry.is_held(), entry.place.is_none());
         if absent
             && debounced
             && let Some(interval) = self.options.debounce
@@ -344,7 +343,7 @@ impl QueueState {
             };
             if absent && patient && at != Some(now) {
                 if let Some(at) = at
-                    && entry.pending.is_none_or(|(due, _)| due > at)
+                    && entry.pending.is_none_or(|(due, _)| due > at.into())
                 {
                     self.set_pending(id, Some((at, Timer::Held)));
                 }
@@ -359,36 +358,30 @@ impl QueueState {
 
     fn enqueue(&mut self, id: EntryId, lane: Lane, now: Instant) {
         let Some(entry) = self.entries.get_mut(id) else { return };
-        let (mut lane, mut place) = (lane, (now + head_start(lane), self.arrivals, id));
-        if let Some(before) = entry.place.or(entry.parked) {
+        let (mut lane, mut place) = (lane, ((now + head_start(lane)).into(), self.arrivals));
+        if let Some(before) = entry.place {
             if before <= place && entry.lane <= lane {
-                return self.ready.ask_for_priority(entry);
+                return self.ready.ask_for_priority(id, entry);
             }
             // It keeps an earlier position, and is in the more urgent lane.
             (lane, place) = (lane.min(entry.lane), place.min(before));
         }
         self.arrivals += 1;
-        if entry.parked.is_some() {
-            (entry.parked, entry.lane) = (Some(place), lane);
-            return;
-        }
-        if entry.place.is_some() {
-            self.ready.remove(entry);
-        } else {
-            entry.added_at = Some(now);
+        if entry.place.is_none() {
+            entry.added_at = Some(now.into());
             self.added += 1;
         }
+        self.ready.remove(id, entry);
         (entry.place, entry.lane) = (Some(place), lane);
-        self.ready.insert(entry);
+        self.ready.insert(id, entry);
     }
 
     /// Queues a key again when the caches have its calls' writes.
     fn unpark(&mut self, id: EntryId, now: Instant) {
         let Some(entry) = self.entries.get_mut(id) else { return };
-        if let Some(place) = entry.parked.take() {
-            entry.place = Some(place);
-            entry.added_at = Some(now);
-            self.ready.insert(entry);
+        if std::mem::take(&mut entry.is_parked) {
+            entry.added_at = Some(now.into());
+            self.ready.insert(id, entry);
         }
     }
 

@@ -8,6 +8,7 @@ use super::QueueState;
 use crate::object::key::ObjectKey;
 use crate::queue::EntryId;
 use crate::queue::entry::KeyEntry;
+use crate::queue::moment::Moment;
 use crate::queue::schedule::Schedule;
 use crate::queue::waiting::{ForbiddenKey, KeyView, QueueCounts, Run, Waiting};
 use crate::queue::writes::TIMEOUT;
@@ -26,9 +27,8 @@ impl QueueState {
     /// The first keys in the order in which they run: those that wait for a worker,
     /// then those that wait for a timer. A key may be in it several times.
     pub(in crate::queue) fn upcoming(&self, most: usize) -> Vec<ObjectKey> {
-        let waiting = self.ready.iter().map(|place| place.2);
         let timers = [&self.retries, &self.delayed, &self.debounced, &self.resyncs];
-        let ids = waiting.chain(timers.into_iter().flat_map(Schedule::iter));
+        let ids = self.ready.iter().chain(timers.into_iter().flat_map(Schedule::iter));
         ids.filter_map(|id| self.key_of(id)).take(most).cloned().collect()
     }
 
@@ -51,7 +51,7 @@ impl QueueState {
 
     /// The reasons for which an entry waits.
     pub(super) fn waiting_of(&self, id: EntryId, entry: &KeyEntry, now: Instant) -> Waiting {
-        let until = |at: Instant| at.saturating_duration_since(now);
+        let until = |at: Moment| Instant::from(at).saturating_duration_since(now);
         let forbidden =
             entry.failing.as_ref().and_then(|failing| failing.forbidden).map(|(refusal, place)| ForbiddenKey {
                 is_first: self.forbidden.is_first(refusal, place, id),
@@ -59,13 +59,13 @@ impl QueueState {
             });
         Waiting {
             run: entry.run.as_ref().map(|run| if run.is_alone() { Run::Last } else { Run::MayFollow }),
-            queued: entry.place.map(|_| {
-                let since = entry.added_at.unwrap_or(now);
+            queued: entry.queued().map(|_| {
+                let since = entry.added_at.map_or(now, Instant::from);
                 (now.saturating_duration_since(since), entry.lane)
             }),
-            parked: entry.parked.map(|_| TIMEOUT),
+            parked: entry.is_parked.then_some(TIMEOUT),
             timer: entry.pending.map(|(at, timer)| (until(at), timer)),
-            debounced: entry.debounced.as_ref().map(|debounced| until(debounced.at)),
+            debounced: entry.debounced.as_ref().map(|debounced| until(debounced.at.into())),
             failures: entry.failing.as_ref().map(|failing| failing.failures),
             forbidden,
             // The retry of a failed key schedules its next resync.

@@ -31,11 +31,12 @@ impl QueueState {
 
     /// Sets the priority of a key. If it waits, it moves.
     pub(in crate::queue) fn set_priority(&mut self, key: &ObjectKey, priority: i32) {
-        let Some(entry) = self.entries.find(key).and_then(|id| self.entries.get_mut(id)) else { return };
+        let Some(id) = self.entries.find(key) else { return };
+        let Some(entry) = self.entries.get_mut(id) else { return };
         if entry.priority != priority {
-            self.ready.remove(entry);
+            self.ready.remove(id, entry);
             entry.priority = priority;
-            self.ready.insert(entry);
+            self.ready.insert(id, entry);
         }
     }
 }

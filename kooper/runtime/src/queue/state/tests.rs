@@ -445,7 +445,7 @@ proptest! {
                 Op::Forget(n) => queue.state.forget(&key(&n.to_string()), queue.now),
                 Op::Advance(by) => queue.now += ms(by),
             }
-            let places = queue.state.entries.iter().filter(|entry| entry.place.is_some()).count();
+            let places = queue.state.entries.iter().filter(|entry| entry.queued().is_some()).count();
             prop_assert_eq!(places, queue.state.ready());
         }
         for name in std::mem::take(&mut running) {

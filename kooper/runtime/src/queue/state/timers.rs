@@ -9,6 +9,7 @@ use super::{LONGEST, QueueState};
 use crate::backoff::fraction;
 use crate::queue::EntryId;
 use crate::queue::entry::{Debounced, Timer};
+use crate::queue::moment::Moment;
 use crate::queue::reason::Reason;
 use crate::queue::schedule::Schedule;
 use crate::queue::writes::TrackedWrites;
@@ -61,7 +62,7 @@ impl QueueState {
         }
         // Failed keys and those whose permission was granted share the rate: whoever has waited longer is first.
         for _ in 0..STEP {
-            let retry = self.retries.first().filter(|(at, _)| *at <= now);
+            let retry = self.retries.first().filter(|(at, _)| *at <= now.into());
             let opened = self.forbidden.opened().filter(|opened| retry.is_none_or(|(at, _)| *opened <= at));
             if retry.is_none() && opened.is_none() || self.bucket.next(now) > now {
                 break;
@@ -92,7 +93,7 @@ impl QueueState {
             // The retry schedules the next resync.
             if !entry.is_held() {
                 // The next one is not more than an interval later.
-                entry.phase = due.map(|due| due.min(now));
+                entry.phase = due.map(|due| due.min(now.into()));
                 self.fire(id, Lane::Background, Some(Reason::Resync), now);
             }
         }
@@ -100,21 +101,21 @@ impl QueueState {
 
     /// When [`wake`](Self::wake) must be called next.
     pub(in crate::queue) fn next_wake(&mut self, now: Instant) -> Option<Instant> {
-        let token = self.bucket.next(now);
+        let token = self.bucket.next(now).into();
         let retry = self.retries.next().map(|at| at.max(token));
         let admitted = self.forbidden.opened().map(|_| token);
-        [retry, admitted, self.earliest_of_others()].into_iter().flatten().min()
+        [retry, admitted, self.earliest_of_others()].into_iter().flatten().min().map(Instant::from)
     }
 
     /// The earliest timer, without regard to the bucket. A sleeping worker must be
     /// woken when it changes.
-    pub(in crate::queue) fn earliest(&self) -> Option<Instant> {
+    pub(in crate::queue) fn earliest(&self) -> Option<Moment> {
         [self.retries.next(), self.forbidden.opened(), self.earliest_of_others()].into_iter().flatten().min()
     }
 
-    fn earliest_of_others(&self) -> Option<Instant> {
+    fn earliest_of_others(&self) -> Option<Moment> {
         let sets = [self.delayed.next(), self.debounced.next(), self.resyncs.next()];
-        sets.into_iter().chain([self.forbidden.next(), self.expected.next()]).flatten().min()
+        sets.into_iter().chain([self.forbidden.next(), self.expected.next().map(Moment::from)]).flatten().min()
     }
 
     /// Queues a key whose timer has fired.
@@ -132,6 +133,7 @@ impl QueueState {
     /// Sets the timer of a key, and returns the purpose of the previous one.
     pub(super) fn set_pending(&mut self, id: EntryId, pending: Option<(Instant, Timer)>) -> Option<Timer> {
         let entry = self.entries.get_mut(id)?;
+        let pending = pending.map(|(at, timer)| (at.into(), timer));
         let before = std::mem::replace(&mut entry.pending, pending);
         if let Some((at, timer)) = before {
             self.timers(timer).reschedule(id, Some(at), None);
@@ -153,12 +155,14 @@ impl QueueState {
     pub(super) fn set_debounced(&mut self, id: EntryId, debounced: Option<Debounced>) -> Option<Debounced> {
         let entry = self.entries.get_mut(id)?;
         let before = std::mem::replace(&mut entry.debounced, debounced.map(Box::new)).map(|before| *before);
-        self.debounced.reschedule(id, before.map(|before| before.at), debounced.map(|debounced| debounced.at));
+        let at = |debounced: Debounced| debounced.at.into();
+        self.debounced.reschedule(id, before.map(at), debounced.map(at));
         before
     }
 
-    pub(super) fn set_resync(&mut self, id: EntryId, at: Option<Instant>) -> Option<Instant> {
+    pub(super) fn set_resync(&mut self, id: EntryId, at: Option<Instant>) -> Option<Moment> {
         let entry = self.entries.get_mut(id)?;
+        let at = at.map(Moment::from);
         let before = std::mem::replace(&mut entry.resync_at, at);
         self.resyncs.reschedule(id, before, at);
         before
@@ -173,7 +177,7 @@ impl QueueState {
         let Some(entry) = self.entries.get_mut(id) else { return };
         let interval = interval.min(LONGEST);
         let at = match entry.phase.take() {
-            Some(phase) => (phase + interval).max(now),
+            Some(phase) => (Instant::from(phase) + interval).max(now),
             None if initial => now + interval.mul_f64(fraction(self.spread.hash_one(&entry.key))),
             None => {
                 let part = fraction(self.arrivals ^ u64::from(id).rotate_left(32)) / 10.0;

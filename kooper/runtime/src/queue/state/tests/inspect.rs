@@ -19,7 +19,7 @@ impl TimedQueue {
     /// The number of waiting keys in each lane, counted.
     pub(super) fn lanes(&self) -> [usize; 3] {
         let mut lanes = [0; 3];
-        for entry in self.state.entries.iter().filter(|entry| entry.place.is_some()) {
+        for entry in self.state.entries.iter().filter(|entry| entry.queued().is_some()) {
             lanes[entry.lane as usize] += 1;
         }
         lanes

@@ -415,7 +415,7 @@ proptest! {
                 }
                 Move::Advance(by) => queue.now += ms(by),
             }
-            let parked = queue.state.entries.iter().filter(|entry| entry.parked.is_some());
+            let parked = queue.state.entries.iter().filter(|entry| entry.is_parked);
             prop_assert!(parked.into_iter().all(|entry| entry.writes.is_awaiting()), "a key waits although the cache has everything");
         }
         if running {
