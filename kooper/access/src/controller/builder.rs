@@ -393,7 +393,8 @@ impl<K: Kind, O: DeserializeOwned + Send + Sync + 'static, S: Send + Sync + 'sta
 
     /// The detail of Kubernetes Events about an object whose calls keep failing. Events
     /// also report when its calls succeed again, and why it is not handled or not
-    /// deleted. `false` disables these Events. Default: [`FailureEvents::Outermost`].
+    /// deleted. `false` disables these Events; a controller of Events records none. Default:
+    /// [`FailureEvents::Outermost`].
     pub fn events(mut self, events: impl Into<FailureEvents>) -> Self {
         self.common.config.events = events.into();
         self

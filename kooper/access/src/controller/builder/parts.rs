@@ -286,7 +286,9 @@ fn plan_settings(
     installs_crd: bool,
 ) {
     let kind = of.info();
-    if !own_retriever && config.events != FailureEvents::Off {
+    // Each one would be the next object that fails.
+    let is_event = kind.plural == "events" && ["", "events.k8s.io"].contains(&&*kind.group);
+    if !own_retriever && !is_event && config.events != FailureEvents::Off {
         plan.report_failures();
     }
     if !own_retriever {

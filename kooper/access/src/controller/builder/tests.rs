@@ -1,4 +1,5 @@
-use k8s_openapi::api::core::v1::ConfigMap;
+use k8s_openapi::api::core::v1::{ConfigMap, Event as CoreEvent};
+use k8s_openapi::api::events::v1::Event;
 
 use super::*;
 use crate::Controller;
@@ -60,4 +61,12 @@ fn permissions_that_are_added_one_after_the_other_are_all_granted() {
     let controller = rules.handler(async || {}).build().unwrap();
     let rules: Vec<_> = controller.plan().rbac().unwrap().iter().map(ToString::to_string).collect();
     assert_eq!(rules, ["apps/deployments: get", "pods: list"]);
+}
+
+#[test]
+fn no_event_is_recorded_about_an_event_whose_handler_fails() {
+    let core = CoreEvent::controller("core").handler(async || {}).build().unwrap();
+    let new = Event::controller("new").handler(async || {}).build().unwrap();
+    let other = builder().handler(async || {}).build().unwrap();
+    assert_eq!([core, new, other].map(|one| one.plan().reports_failures()), [false, false, true]);
 }
