@@ -118,7 +118,7 @@ const KEYS: &[Key<Args>] = &[
         form: "a list of parts of an object, each a word or the path of a field",
         example: "changed = [labels, \"spec.replicas\"]",
         default: "`[any]`",
-        doc: "Which changes trigger the handler: `generation`, `labels`, `annotations`, `finalizers`, `status`, the paths of fields, or `any`. A new object and the resync always do, and a deletion timestamp with `cleanup` or `while_deleting`.",
+        doc: "Which changes trigger the handler: `generation`, `labels`, `annotations`, `finalizers`, `status`, the paths of fields, or `any`. A new object, one that begins to match `when`, and the resync always do, and a deletion timestamp with `cleanup` or `while_deleting`.",
         read: |args, value| {
             let changed = words::changes(value)?;
             args.changed.clone_from(&changed.value);

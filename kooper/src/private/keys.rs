@@ -41,7 +41,7 @@ pub mod fields {}
 /// `metadata_only`: Retrieve metadata only. The handler takes `Arc<PartialObjectMeta<K>>`.
 pub mod metadata_only {}
 
-/// `changed = [labels, "spec.replicas"]`: Which changes trigger the handler: `generation`, `labels`, `annotations`, `finalizers`, `status`, the paths of fields, or `any`. A new object and the resync always do, and a deletion timestamp with `cleanup` or `while_deleting`.
+/// `changed = [labels, "spec.replicas"]`: Which changes trigger the handler: `generation`, `labels`, `annotations`, `finalizers`, `status`, the paths of fields, or `any`. A new object, one that begins to match `when`, and the resync always do, and a deletion timestamp with `cleanup` or `while_deleting`.
 pub mod changed {}
 
 /// `when = is_ours`: A filter, called with each new version of an object, and again before each call of the handler.

@@ -312,10 +312,11 @@ impl<K: Kind, O: DeserializeOwned + Send + Sync + 'static, S: Send + Sync + 'sta
         self
     }
 
-    /// Which changes of an object enqueue its key. The first list, a deletion
-    /// timestamp and resyncs always do, although only [`cleanup`](Self::cleanup) and a
-    /// handler with [`while_deleting`](Self::while_deleting) are called for an object
-    /// that is being deleted. A field that the kind does not have is an error of
+    /// Which changes of an object enqueue its key. The first list, a change with which
+    /// it begins to match [`when`](Self::when), a deletion timestamp and resyncs always
+    /// do, although only [`cleanup`](Self::cleanup) and a handler with
+    /// [`while_deleting`](Self::while_deleting) are called for an object that is being
+    /// deleted. A field that the kind does not have is an error of
     /// [`build`](Self::build), as far as its schema is known. Default: any change.
     #[doc(alias = "predicate")]
     pub fn changed(mut self, changes: impl IntoIterator<Item = Changed>) -> Self {

@@ -173,6 +173,12 @@ impl EventHandler {
         })
     }
 
+    /// Returns `true` if an object was filtered out, and is not any more. It is like a new one: the changes before have
+    /// called no handler.
+    fn begins_to_match(&self, old: &Object, new: &Object) -> bool {
+        (self.wants)(new) && !(self.wants)(old)
+    }
+
     /// Returns `true` if an object has our finalizer by either of two caches, which may lag behind each other.
     fn is_held(&self, object: &Object) -> bool {
         self.unselected.as_ref().is_some_and(|(all, finalizers)| {
@@ -224,7 +230,10 @@ impl EventHandler {
             }
             // Any change may correct an object that could not be decoded.
             (Some(old), Some(new))
-                if !switches && !differs(old, new, &self.changed) && !self.undecodable.contains(key) =>
+                if !switches
+                    && !differs(old, new, &self.changed)
+                    && !self.undecodable.contains(key)
+                    && !self.begins_to_match(old, new) =>
             {
                 return;
             }

@@ -251,3 +251,25 @@ fn an_object_begins_to_be_paused_once_and_a_new_one_of_its_name_again() {
         assert_eq!(handler.begins_to_be_paused(&Change::new(old.clone(), new.clone())), expected, "{old:?} {new:?}");
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn an_object_that_begins_to_match_the_filter_is_queued_whatever_part_of_it_changed() {
+    let handler = EventHandler {
+        wants: Arc::new(|object| object.metadata().is_ok_and(|metadata| metadata.labels.contains_key("ours"))),
+        changed: vec![Changed::Generation],
+        ..handler(enqueuer())
+    };
+    let ours = |ready: u64| {
+        object(move |v| {
+            v["metadata"]["labels"]["ours"] = "true".into();
+            v["status"]["ready"] = ready.into();
+        })
+    };
+    let queued = |old, new| {
+        handler.changed(&Change::new(old, new), Seen::Watched);
+        handler.enqueuer.queue().len()
+    };
+    assert_eq!(queued(ours(0), ours(1)), 0, "it matched before");
+    assert_eq!(queued(ours(1), object(same)), 0, "it does not match any more");
+    assert_eq!(queued(object(same), ours(1)), 1);
+}
