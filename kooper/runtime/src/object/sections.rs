@@ -31,7 +31,8 @@ use paths::{Members, members};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Changed {
     /// `metadata.generation`; for kinds without one, anything outside metadata and
-    /// status.
+    /// status. With `metadata_only`, that is not fetched, so any change of such an object
+    /// calls the handler.
     Generation,
     /// `metadata.labels`.
     Labels,

@@ -145,6 +145,8 @@ pub(super) struct EventHandler {
     pub(super) paused: Option<Predicate>,
     pub(super) while_deleting: bool,
     pub(super) changed: Vec<Changed>,
+    /// Only the metadata of the objects is fetched.
+    pub(super) metadata_only: bool,
     /// The daemons that a change cancels; `None` for a handler.
     pub(super) daemons: Option<Arc<Daemons>>,
     /// The removed objects for `deleted`; `None` if the controller has no such function.
@@ -171,6 +173,16 @@ impl EventHandler {
             let before = change.old.as_ref().filter(|old| old.uid() == new.uid());
             is_paused(new) && !before.is_some_and(is_paused)
         })
+    }
+
+    /// Returns `true` if `changed` counts the difference between two versions of an object.
+    fn counts(&self, old: &Object, new: &Object) -> bool {
+        // Without a generation the content counts, which is not here: any change may be one of it. A daemon is left
+        // alone, as each write of a status would restart it.
+        let content_counts =
+            self.metadata_only && self.daemons.is_none() && self.changed.contains(&Changed::Generation);
+        let lacks_generation = || new.metadata().is_ok_and(|metadata| metadata.generation.is_none());
+        differs(old, new, &self.changed) || content_counts && lacks_generation()
     }
 
     /// Returns `true` if an object was filtered out, and is not any more. It is like a new one: the changes before have
@@ -215,8 +227,8 @@ impl EventHandler {
         if let Some(daemons) = &self.daemons {
             let both = change.old.as_ref().zip(change.new.as_ref());
             switches = both.is_some_and(|(old, new)| (self.wants)(old) != (self.wants)(new));
-            let differs = |(old, new): (&Arc<Object>, &Arc<Object>)| differs(old, new, &self.changed);
-            if asks || pauses || switches || both.is_none_or(differs) {
+            let counts = |(old, new): (&Arc<Object>, &Arc<Object>)| self.counts(old, new);
+            if asks || pauses || switches || both.is_none_or(counts) {
                 daemons.cancel(key);
             }
             classified = Seen::Listed;
@@ -231,7 +243,7 @@ impl EventHandler {
             // Any change may correct an object that could not be decoded.
             (Some(old), Some(new))
                 if !switches
-                    && !differs(old, new, &self.changed)
+                    && !self.counts(old, new)
                     && !self.undecodable.contains(key)
                     && !self.begins_to_match(old, new) =>
             {

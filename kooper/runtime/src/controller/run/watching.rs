@@ -165,6 +165,7 @@ impl Watching {
             paused: controller.paused(),
             while_deleting: controller.config.while_deleting,
             changed: controller.config.changed.clone(),
+            metadata_only: controller.config.metadata_only,
             tombstones: controller.parts.has_deleted().then(|| tombstones.clone()),
             undecodable: undecodable.clone(),
             daemons: self.daemons.clone(),

@@ -189,6 +189,7 @@ fn handler(enqueuer: Enqueuer) -> EventHandler {
         paused: Some(Arc::new(|object| object.metadata().is_ok_and(|metadata| metadata.labels.contains_key("paused")))),
         while_deleting: false,
         changed: vec![Changed::Any],
+        metadata_only: false,
         daemons: None,
         tombstones: None,
         undecodable: Arc::new(Undecodable::new("enqueuer".into())),
@@ -272,4 +273,23 @@ async fn an_object_that_begins_to_match_the_filter_is_queued_whatever_part_of_it
     assert_eq!(queued(ours(0), ours(1)), 0, "it matched before");
     assert_eq!(queued(ours(1), object(same)), 0, "it does not match any more");
     assert_eq!(queued(object(same), ours(1)), 1);
+}
+
+#[test]
+fn a_change_of_content_that_is_not_fetched_counts_unless_a_generation_shows_it() {
+    let handler =
+        |metadata_only: bool| EventHandler { changed: vec![Changed::Generation], metadata_only, ..handler(enqueuer()) };
+    let metadata = |version: &'static str, generation: Option<u64>| {
+        let only = object(move |v| {
+            *v = json!({"metadata": {"name": "a", "uid": "u", "resourceVersion": version}});
+            if let Some(generation) = generation {
+                v["metadata"]["generation"] = generation.into();
+            }
+        });
+        only.unwrap()
+    };
+    for (metadata_only, generation, expected) in [(true, None, true), (true, Some(1), false), (false, None, false)] {
+        let counts = handler(metadata_only).counts(&metadata("5", generation), &metadata("6", generation));
+        assert_eq!(counts, expected, "{metadata_only} {generation:?}");
+    }
 }
