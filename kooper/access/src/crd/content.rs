@@ -84,11 +84,16 @@ fn content(crd: &CustomResourceDefinition) -> Value {
     if spec["preserveUnknownFields"] == json!(false) {
         spec["preserveUnknownFields"] = Value::Null;
     }
+    let versions = spec["versions"].as_array_mut().into_iter().flatten();
+    let columns = versions.filter_map(|version| version["additionalPrinterColumns"].as_array_mut()).flatten();
+    for fields in columns.filter_map(Value::as_object_mut) {
+        fields.retain(|_, value| *value != 0 && *value != "");
+    }
     strip(&mut spec);
     spec
 }
 
-/// Removes values without a meaning: null and empty lists.
+/// Removes values without a meaning: null and empty lists. Numbers become those that the API server writes.
 fn strip(value: &mut Value) {
     match value {
         Value::Object(fields) => {
@@ -96,6 +101,13 @@ fn strip(value: &mut Value) {
             fields.retain(|_, value| !value.is_null() && value.as_array().is_none_or(|list| !list.is_empty()));
         }
         Value::Array(list) => list.iter_mut().for_each(strip),
+        // Go writes a float without a fraction as an integer.
+        Value::Number(number) if number.is_f64() => {
+            let whole = number.as_f64().and_then(|number| number.to_string().parse::<i64>().ok());
+            if let Some(whole) = whole {
+                *value = whole.into();
+            }
+        }
         _ => {}
     }
 }

@@ -84,6 +84,24 @@ fn defaults_and_omissions_of_the_server_are_not_differences() {
 }
 
 #[test]
+fn zeros_that_the_server_omits_and_numbers_that_it_writes_in_another_form_are_not_differences() {
+    let of = |number: Value, column: Value| {
+        let schema = object(&json!({"type": "number", "minimum": 0, "default": number, "enum": [number]}));
+        let mut version = version("v1", true, &schema);
+        version["additionalPrinterColumns"] = json!([column]);
+        crd_of(&json!([version]))
+    };
+    let column = json!({"name": "A", "type": "number", "jsonPath": ".spec.a"});
+    let mut zeros = column.clone();
+    (zeros["priority"], zeros["description"]) = (json!(0), json!(""));
+    let theirs = of(json!(2), column);
+    assert!(same(&of(json!(2.0), zeros.clone()), &theirs));
+    assert!(!same(&of(json!(2.5), zeros.clone()), &theirs));
+    zeros["priority"] = json!(1);
+    assert!(!same(&of(json!(2.0), zeros), &theirs));
+}
+
+#[test]
 fn a_crd_carries_its_version_and_a_hash_that_only_its_content_changes() {
     let annotation = |crd: &CustomResourceDefinition, name: &str| crd.annotations()[name].clone();
     let one = annotated(crd(&object(&json!({"type": "integer"}))), "shop", "1.2.3");
