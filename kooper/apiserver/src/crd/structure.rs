@@ -9,19 +9,49 @@ use crate::schema;
 
 const TYPES: [&str; 6] = ["array", "boolean", "integer", "number", "object", "string"];
 
+/// The members that the real server decodes, and refuses.
+const UNSUPPORTED: [&str; 6] = ["id", "additionalItems", "patternProperties", "definitions", "dependencies", "$ref"];
+
 /// The rules that the schema of a version violates.
 pub(super) fn check(schema: &Value, path: &str, causes: &mut Vec<Cause>) {
-    let mut found = Vec::new();
-    if schema.get("additionalProperties").is_some() {
-        found.push(Cause::forbidden(format!("{path}.additionalProperties"), "must not be used at the root"));
+    // A schema with these is not examined any further by the real server, either.
+    if !has_unsupported(schema) {
+        let mut found = Vec::new();
+        if schema.get("additionalProperties").is_some() {
+            found.push(Cause::forbidden(format!("{path}.additionalProperties"), "must not be used at the root"));
+        }
+        check_structure(schema, path, &mut found);
+        found.sort_by_key(Cause::text);
+        if found.is_empty() {
+            check_defaults(schema, path, &mut found);
+        }
+        causes.extend(found);
     }
-    check_structure(schema, path, &mut found);
-    found.sort_by_key(Cause::text);
-    if found.is_empty() {
-        check_defaults(schema, path, &mut found);
-    }
-    causes.extend(found);
     check_members(schema, path, causes);
+}
+
+/// The members of a schema that are not supported.
+fn unsupported(schema: &Value) -> impl Iterator<Item = &'static str> {
+    UNSUPPORTED.into_iter().filter(|member| schema.get(member).is_some())
+}
+
+/// Returns `true` if a schema, or one within it, has a member that is not supported.
+fn has_unsupported(schema: &Value) -> bool {
+    unsupported(schema).next().is_some() || within(schema, "").iter().any(|(_, below)| has_unsupported(below))
+}
+
+/// All schemas in a schema, also those that only restrict values, with their paths, in the order of the real server.
+fn within<'a>(schema: &'a Value, path: &str) -> Vec<(String, &'a Value)> {
+    let not = schema.get("not").map(|below| (format!("{path}.not"), below));
+    let restrictions = ["allOf", "oneOf", "anyOf"].into_iter().flat_map(|key| {
+        let listed = schema[key].as_array().into_iter().flatten().enumerate();
+        listed.map(move |(index, below)| (format!("{path}.{key}[{index}]"), below))
+    });
+    let mut all: Vec<_> = parts(schema, path).into_iter().map(|(path, below, _)| (path, below)).collect();
+    // Before the items, which are the last part.
+    let at = all.len() - usize::from(schema.get("items").is_some());
+    drop(all.splice(at..at, not.into_iter().chain(restrictions)));
+    all
 }
 
 /// The schemas of the parts of a value, with their paths and what they are for.
@@ -66,6 +96,9 @@ fn check_members(schema: &Value, path: &str, causes: &mut Vec<Cause>) {
     if !kind.is_empty() && !TYPES.contains(&kind) {
         causes.push(Cause::not_supported(format!("{path}.type"), &format!("{kind:?}"), &TYPES));
     }
+    for member in unsupported(schema) {
+        causes.push(Cause::forbidden(format!("{path}.{member}"), format!("{member} is not supported")));
+    }
     if schema["uniqueItems"] == true {
         let why = "uniqueItems cannot be set to true since the runtime complexity becomes quadratic";
         causes.push(Cause::forbidden(format!("{path}.uniqueItems"), why));
@@ -75,7 +108,7 @@ fn check_members(schema: &Value, path: &str, causes: &mut Vec<Cause>) {
         let why = "additionalProperties and properties are mutual exclusive";
         causes.push(Cause::forbidden(format!("{path}.additionalProperties"), why));
     }
-    for (path, below, _) in parts(schema, path) {
+    for (path, below) in within(schema, path) {
         check_members(below, &path, causes);
     }
     lists::check(schema, path, causes);
@@ -92,6 +125,22 @@ mod tests {
         let mut causes = Vec::new();
         check(&json!({"type": "object", "properties": {"names": {"type": "array", "items": items}}}), "s", &mut causes);
         causes.iter().map(Cause::text).collect()
+    }
+
+    #[test]
+    fn members_that_are_not_supported_are_rejected_and_nothing_else_is_examined() {
+        let schema = json!({"type": "object", "properties": {
+            "rooms": {"type": "object", "patternProperties": {"^[0-9]+$": {"type": "string"}}, "additionalProperties": false},
+            "size": {"anyOf": [{"additionalItems": true}]},
+        }});
+        let mut causes = Vec::new();
+        check(&schema, "s", &mut causes);
+        let found: Vec<_> = causes.iter().map(Cause::text).collect();
+        let expected = [
+            "s.properties[rooms].patternProperties: Forbidden: patternProperties is not supported",
+            "s.properties[size].anyOf[0].additionalItems: Forbidden: additionalItems is not supported",
+        ];
+        assert_eq!(found, expected);
     }
 
     #[test]
