@@ -21,6 +21,8 @@ pub(super) fn check(schema: &Value, path: &str, causes: &mut Vec<Cause>) {
                 "" => Cause::required(below("type"), why),
                 _ => Cause::invalid(below("type"), &schema["type"], why),
             });
+        } else if text(key) == "set" {
+            causes.extend(atomic(&below("items"), &schema["items"]));
         }
         if !known.contains(&text(key)) {
             causes.push(Cause::not_supported(below(key), &schema[key].to_string(), known));
@@ -44,6 +46,19 @@ pub(super) fn check(schema: &Value, path: &str, causes: &mut Vec<Cause>) {
         let why = format!("cannot be nullable when x-kubernetes-list-type is {list}");
         causes.push(Cause::forbidden(below("items.nullable"), why));
     }
+}
+
+/// The rule of the items of a set, which are compared as a whole.
+fn atomic(path: &str, item: &Value) -> Option<Cause> {
+    let list = &item["x-kubernetes-list-type"];
+    let (key, is_atomic) = match item["type"].as_str() {
+        Some("array") => ("x-kubernetes-list-type", list.is_null() || list == "atomic"),
+        Some("object") => ("x-kubernetes-map-type", item["x-kubernetes-map-type"] == "atomic"),
+        _ => return None,
+    };
+    let why = "must be atomic as item of a list with x-kubernetes-list-type=set";
+    // The real server shows the type of lists for objects, too.
+    (!is_atomic).then(|| Cause::invalid(format!("{path}.{key}"), list, why))
 }
 
 /// The rules of a list whose items have keys.
@@ -90,6 +105,34 @@ fn keyed(path: &str, keys: &Value, names: &[&str], item: &Value, causes: &mut Ve
         }
         if is_object && names[..index].contains(name) {
             causes.push(Cause::invalid(format!("{path}.{KEYS}"), keys, "must not contain duplicate entries"));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::{Cause, check};
+
+    #[test]
+    fn the_items_of_a_set_are_compared_as_a_whole() {
+        let mistakes = |items: Value| {
+            let mut causes = Vec::new();
+            check(&json!({"type": "array", "x-kubernetes-list-type": "set", "items": items}), "s", &mut causes);
+            causes.iter().map(Cause::text).collect::<Vec<_>>()
+        };
+        let why = "must be atomic as item of a list with x-kubernetes-list-type=set";
+        let of_objects = format!("s.items.x-kubernetes-map-type: Invalid value: null: {why}");
+        assert_eq!(mistakes(json!({"type": "object"})), [of_objects]);
+        let of_sets = format!("s.items.x-kubernetes-list-type: Invalid value: \"set\": {why}");
+        assert_eq!(mistakes(json!({"type": "array", "x-kubernetes-list-type": "set"})), [of_sets]);
+        for items in [
+            json!({"type": "string"}),
+            json!({"type": "array"}),
+            json!({"type": "object", "x-kubernetes-map-type": "atomic"}),
+        ] {
+            assert_eq!(mistakes(items), [""; 0]);
         }
     }
 }
