@@ -35,7 +35,8 @@ fn emit(args: &Args, body: &Body) -> TokenStream {
             #controllers,
             // The method exists where tokio has its feature `test-util`.
             |runtime| { runtime.start_paused(true); },
-            |exploration| exploration #(.state(#states))* #(.ignore(#ignored))* #(.limit(#limit))* #(.seed(#seed))*,
+            |__exploration| __exploration
+                #(.state(#states))* #(.ignore(#ignored))* #(.limit(#limit))* #(.seed(#seed))*,
             #given,
         )
     };
@@ -62,6 +63,13 @@ mod tests {
             }
         };
         insta::assert_snapshot!(expanded(quote!(shops, orders::orders), &item));
+    }
+
+    #[test]
+    fn a_state_may_have_the_name_of_anything() {
+        let item = quote! { async fn a_shop_opens(cluster: Cluster) {} };
+        let code = expanded(quote!(shops, states = [exploration()]), &item);
+        assert!(code.contains(".state(exploration())") && !code.contains("|exploration|"), "{code}");
     }
 
     #[test]
