@@ -24,6 +24,8 @@ fn check(value: &Value, old: Option<&Value>, schema: &Value, path: &str, causes:
 
 fn check_new(value: &Value, old: Option<&Value>, schema: &Value, path: &str, causes: &mut Vec<Cause>) {
     if value.is_null() && schema["nullable"] == true {
+        // The real server checks nothing else, and compares null with no value.
+        check_enum(value, schema, path, causes);
         return;
     }
     if let Some((wanted, found)) = misfit(value, schema) {
@@ -92,7 +94,7 @@ fn is_whole(value: &Value) -> bool {
 
 fn check_enum(value: &Value, schema: &Value, path: &str, causes: &mut Vec<Cause>) {
     let Some(allowed) = schema["enum"].as_array() else { return };
-    if allowed.contains(value) {
+    if allowed.contains(value) && !value.is_null() {
         return;
     }
     let shown: Vec<_> =
@@ -326,6 +328,19 @@ mod tests {
         assert!(fits("a-.b", r"^[\w-.]+$") && !fits("a+b", r"^[\w-.]+$"), "a hyphen behind a class is a character");
         assert!(fits("a b", r"^[a\ b]+$") && !fits("a_b", r"^[a\ b]+$"), "a space may be escaped");
         assert!(fits("a", r"a\B|a") && !fits("b", r"a\B|a"));
+    }
+
+    #[test]
+    fn null_is_no_value_of_an_enum() {
+        let causes = |schema: Value| {
+            let causes = validate(&Value::Null, None, &schema);
+            causes.iter().map(crate::cause::Cause::text).collect::<Vec<_>>()
+        };
+        let nullable = |allowed: Value| json!({"type": "string", "nullable": true, "enum": allowed});
+        let expected = "Unsupported value: null: supported values: \"small\", \"large\"";
+        assert_eq!(causes(nullable(json!(["small", "large"]))), [expected]);
+        assert_eq!(causes(nullable(json!(["small", null]))).len(), 1);
+        assert_eq!(causes(json!({"type": "string", "nullable": true})), [""; 0]);
     }
 
     #[test]
