@@ -63,6 +63,10 @@ pub(crate) fn age(created: &str) -> String {
     let (Some(then), Some(now)) = (seconds(created), seconds(&now())) else {
         return "<unknown>".to_owned();
     };
+    // The clocks of two machines may differ a little.
+    if then > now + 2 {
+        return "<invalid>".to_owned();
+    }
     duration(now.saturating_sub(then))
 }
 

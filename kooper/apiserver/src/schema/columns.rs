@@ -40,10 +40,14 @@ impl Column {
         let found = select(object, &self.path);
         let Some(first) = found.first() else { return Value::Null };
         match self.kind.as_str() {
-            "integer" => first.as_i64().map_or(Value::Null, |number| json!(number)),
+            "integer" => {
+                let number = first.as_i64().or_else(|| first.as_f64().map(|number| number as i64));
+                number.map_or(Value::Null, |number| json!(number))
+            }
             "number" => first.as_f64().map_or(Value::Null, |number| json!(number)),
             "boolean" => first.as_bool().map_or(Value::Null, |flag| json!(flag)),
             "date" => match first.as_str() {
+                Some(time) if !time.is_empty() && crate::time::canonical(time, false).is_none() => json!("<invalid>"),
                 Some(time) => json!(crate::time::age(time)),
                 None => Value::Null,
             },
@@ -175,9 +179,21 @@ fn steps(path: &str) -> Vec<Step> {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use serde_json::{Value, json};
 
-    use super::select;
+    use super::{Column, select};
+
+    #[test]
+    fn a_cell_is_written_as_the_type_of_its_column() {
+        let cell = |kind: &str, value: Value| {
+            let version = json!({"additionalPrinterColumns": [{"name": "A", "type": kind, "jsonPath": ".a"}]});
+            Column::read_all(&version)[0].cell(&json!({"a": value}))
+        };
+        assert_eq!(cell("integer", json!(5.7)), json!(5));
+        assert_eq!(cell("date", json!(crate::time::after(3600))), json!("<invalid>"), "it is in the future");
+        assert_eq!(cell("date", json!("tomorrow")), json!("<invalid>"));
+        assert_eq!(cell("date", json!("")), json!("<unknown>"));
+    }
 
     #[test]
     fn paths_select_fields_items_and_conditions() {
