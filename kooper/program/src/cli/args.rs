@@ -447,7 +447,7 @@ fn from_one(text: &str) -> Result<u16, String> {
 }
 
 /// A value without blanks.
-fn word<'a>(text: &'a str, otherwise: &str) -> Result<&'a str, String> {
+fn word(text: &str, otherwise: &str) -> Result<String, String> {
     let has_blank = text.contains(|char: char| char.is_whitespace() || char.is_control());
     if has_blank { Err(otherwise.to_owned()) } else { flags::not_empty(text, otherwise) }
 }

@@ -1,6 +1,7 @@
 //! The flags that every program has: one table for them and their environment variables.
 
 use std::net::{Ipv6Addr, SocketAddr};
+use std::path::PathBuf;
 
 use clap::builder::ValueParser;
 use clap::{Arg, ArgAction};
@@ -42,17 +43,14 @@ impl Flag {
             (_, true) => ArgAction::Append,
             (_, false) => ArgAction::Set,
         };
-        let arg = Arg::new(self.name)
+        Arg::new(self.name)
             .long(self.name)
+            .short(self.short)
             .value_name(self.value)
             .help(self.help)
             .action(action)
             .value_parser(ValueParser::new(check))
-            .global(self.is_global());
-        match self.short {
-            Some(short) => arg.short(short),
-            None => arg,
-        }
+            .global(self.is_global())
     }
 
     /// Returns `true` if the flag may also precede the command.
@@ -68,8 +66,7 @@ pub(super) static COMMON: [Flag; 29] = [
         help: "Kubeconfig to connect with [default: KUBECONFIG, the pod's account, ~/.kube/config]",
         of: CLUSTER,
         take: |settings, text| {
-            settings.kubeconfig = Some(not_empty(text, "write the path of a file")?.into());
-            Ok(())
+            set(&mut settings.kubeconfig, not_empty(text, "write the path of a file").map(PathBuf::from))
         },
         ..Flag::DEFAULT
     },
@@ -78,10 +75,7 @@ pub(super) static COMMON: [Flag; 29] = [
         value: "NAME",
         help: "Context of the kubeconfig [default: its current context]",
         of: CLUSTER,
-        take: |settings, text| {
-            settings.context = Some(not_empty(text, "write the name of a context")?.to_owned());
-            Ok(())
-        },
+        take: |settings, text| set(&mut settings.context, not_empty(text, "write the name of a context")),
         ..Flag::DEFAULT
     },
     Flag {
@@ -104,10 +98,7 @@ pub(super) static COMMON: [Flag; 29] = [
         name: "workers",
         value: "N",
         help: "Parallel handlers of each controller [default: set in the code]",
-        take: |settings, text| {
-            settings.workers = Some(from_one(text)?.into());
-            Ok(())
-        },
+        take: |settings, text| set(&mut settings.workers, from_one(text).map(usize::from)),
         ..Flag::DEFAULT
     },
     Flag {
@@ -116,11 +107,10 @@ pub(super) static COMMON: [Flag; 29] = [
         help: "Interval at which every object is reconciled again, or off [default: set in the code]",
         take: |settings, text| {
             let every = match text {
-                "off" => None,
-                text => Some(duration::parse(text).map_err(|error| format!("{error}, or `off` for no resync"))?),
+                "off" => Ok(None),
+                text => duration::parse(text).map(Some).map_err(|error| format!("{error}, or `off` for no resync")),
             };
-            settings.resync = Some(Resync(every));
-            Ok(())
+            set(&mut settings.resync, every.map(Resync))
         },
         ..Flag::DEFAULT
     },
@@ -128,48 +118,28 @@ pub(super) static COMMON: [Flag; 29] = [
         name: "wire",
         value: "auto|json",
         help: "Encoding of watched objects: protobuf where available, or only JSON [default: auto]",
-        take: |settings, text| {
-            settings.json_only = match text {
-                "auto" => false,
-                "json" => true,
-                _ => return Err("write `auto` or `json`".to_owned()),
-            };
-            Ok(())
-        },
+        take: |settings, text| set(&mut settings.json_only, one_of(text, &[("auto", false), ("json", true)])),
         ..Flag::DEFAULT
     },
     Flag {
         name: "listen",
         value: "ADDR|off",
         help: "Address of /metrics, /healthz and /readyz, or off [default: [::]:8080, IPv4 included]",
-        take: |settings, text| {
-            settings.listen = if text == "off" { Listen::Off } else { Listen::At(address(text)?) };
-            Ok(())
-        },
+        take: |settings, text| set(&mut settings.listen, listen(text)),
         ..Flag::DEFAULT
     },
     Flag {
         name: "listen-probes",
         value: "ADDR|off",
         help: "Address of /healthz and /readyz [default: that of --listen; [::]:8081 if secured]",
-        take: |settings, text| {
-            settings.listen_probes = Some(if text == "off" { Listen::Off } else { Listen::At(address(text)?) });
-            Ok(())
-        },
+        take: |settings, text| set(&mut settings.listen_probes, listen(text)),
         ..Flag::DEFAULT
     },
     Flag {
         name: "metrics-auth",
         value: "none|token",
         help: "Who may read /metrics: all, or permitted users [default: none, but token in manifests]",
-        take: |settings, text| {
-            settings.metrics_auth = match text {
-                "none" => Some(false),
-                "token" => Some(true),
-                _ => return Err("write `none` or `token`".to_owned()),
-            };
-            Ok(())
-        },
+        take: |settings, text| set(&mut settings.metrics_auth, one_of(text, &[("none", false), ("token", true)])),
         ..Flag::DEFAULT
     },
     Flag {
@@ -177,8 +147,7 @@ pub(super) static COMMON: [Flag; 29] = [
         value: "AUDIENCE",
         help: "Audience that client tokens must be issued for [default: the API server]",
         take: |settings, text| {
-            settings.metrics_audience = Some(word(text, "write a word or a URL, such as `metrics`")?.to_owned());
-            Ok(())
+            set(&mut settings.metrics_audience, word(text, "write a word or a URL, such as `metrics`"))
         },
         ..Flag::DEFAULT
     },
@@ -187,8 +156,7 @@ pub(super) static COMMON: [Flag; 29] = [
         value: "FILE",
         help: "Certificate for /metrics over HTTPS, in PEM, with its chain; reloaded when it changes",
         take: |settings, text| {
-            settings.metrics_certificate = Some(not_empty(text, "write the path of a file")?.into());
-            Ok(())
+            set(&mut settings.metrics_certificate, not_empty(text, "write the path of a file").map(PathBuf::from))
         },
         ..Flag::DEFAULT
     },
@@ -197,8 +165,7 @@ pub(super) static COMMON: [Flag; 29] = [
         value: "FILE",
         help: "Private key of the certificate for /metrics, in PEM",
         take: |settings, text| {
-            settings.metrics_key = Some(not_empty(text, "write the path of a file")?.into());
-            Ok(())
+            set(&mut settings.metrics_key, not_empty(text, "write the path of a file").map(PathBuf::from))
         },
         ..Flag::DEFAULT
     },
@@ -206,10 +173,7 @@ pub(super) static COMMON: [Flag; 29] = [
         name: "status-page",
         value: "on|off",
         help: "Whether to serve a status page at /status [default: on in dev, otherwise off]",
-        take: |settings, text| {
-            settings.status_page = Some(on_or_off(text)?);
-            Ok(())
-        },
+        take: |settings, text| set(&mut settings.status_page, on_or_off(text)),
         ..Flag::DEFAULT
     },
     Flag {
@@ -217,12 +181,7 @@ pub(super) static COMMON: [Flag; 29] = [
         value: "text|json",
         help: "Format of the log on stderr [default: text]",
         take: |settings, text| {
-            settings.log_format = match text {
-                "text" => LogFormat::Text,
-                "json" => LogFormat::Json,
-                _ => return Err("write `text` or `json`".to_owned()),
-            };
-            Ok(())
+            set(&mut settings.log_format, one_of(text, &[("text", LogFormat::Text), ("json", LogFormat::Json)]))
         },
         ..Flag::DEFAULT
     },
@@ -230,52 +189,35 @@ pub(super) static COMMON: [Flag; 29] = [
         name: "log-level",
         value: "LEVEL",
         help: "Log level: off, error, warn, info, debug or trace, or info,kube=debug [default: info]",
-        take: |settings, text| {
-            settings.log_level = logging::levels(text)?;
-            Ok(())
-        },
+        take: |settings, text| set(&mut settings.log_level, logging::levels(text)),
         ..Flag::DEFAULT
     },
     Flag {
         name: "drain-timeout",
         value: "DURATION",
         help: "How long running handlers may take to finish when the program stops [default: 20s]",
-        take: |settings, text| {
-            settings.drain_timeout = duration::parse(text).map_err(|error| error.to_string())?;
-            Ok(())
-        },
+        take: |settings, text| set(&mut settings.drain_timeout, duration::parse(text)),
         ..Flag::DEFAULT
     },
     Flag {
         name: "lease-namespace",
         value: "NAME",
         help: "Namespace of the leases [default: that of the pod, or of the kubeconfig's context]",
-        take: |settings, text| {
-            name::label(text).map_err(|error| error.to_string())?;
-            settings.lease_namespace = Some(text.to_owned());
-            Ok(())
-        },
+        take: |settings, text| set(&mut settings.lease_namespace, name::label(text).map(|()| text.to_owned())),
         ..Flag::DEFAULT
     },
     Flag {
         name: "instance",
         value: "NAME",
         help: "Name of this installation, to run several in one namespace [default: none]",
-        take: |settings, text| {
-            name::label(text).map_err(|error| error.to_string())?;
-            settings.instance = Some(text.to_owned());
-            Ok(())
-        },
+        take: |settings, text| set(&mut settings.instance, name::label(text).map(|()| text.to_owned())),
         ..Flag::DEFAULT
     },
     Flag {
         name: "leader-election",
         value: "on|off",
         help: "Whether handlers run in one replica only [default: set in the code]",
-        take: |settings, text| {
-            settings.leader_election = Some(on_or_off(text)?);
-            Ok(())
-        },
+        take: |settings, text| set(&mut settings.leader_election, on_or_off(text)),
         ..Flag::DEFAULT
     },
     Flag {
@@ -292,9 +234,8 @@ pub(super) static COMMON: [Flag; 29] = [
                     && matches!(url.path(), "" | "/")
                     && !text.contains(['@', '?', '#'])
             };
-            text.parse().ok().filter(fits).ok_or("write `https://HOST:PORT`")?;
-            settings.webhook_url = Some(text.to_owned());
-            Ok(())
+            let url = text.parse().ok().filter(fits).ok_or("write `https://HOST:PORT`");
+            set(&mut settings.webhook_url, url.map(|_| text.to_owned()))
         },
         ..Flag::DEFAULT
     },
@@ -303,10 +244,7 @@ pub(super) static COMMON: [Flag; 29] = [
         value: "N",
         help: "Port of the webhooks [default: 10250, or that of --webhook-url]",
         of: &[Task::Run, Task::Manifests],
-        take: |settings, text| {
-            settings.webhook_port = Some(from_one(text)?);
-            Ok(())
-        },
+        take: |settings, text| set(&mut settings.webhook_port, from_one(text)),
         ..Flag::DEFAULT
     },
     Flag {
@@ -342,10 +280,7 @@ pub(super) static COMMON: [Flag; 29] = [
         value: "ACCOUNT",
         help: "Service account whose permissions are checked: NAMESPACE/NAME or system:serviceaccount:NAMESPACE:NAME",
         of: &[Task::Check],
-        take: |settings, text| {
-            settings.impersonated = Some(account(text)?);
-            Ok(())
-        },
+        take: |settings, text| set(&mut settings.impersonated, account(text)),
         ..Flag::DEFAULT
     },
     Flag {
@@ -354,13 +289,7 @@ pub(super) static COMMON: [Flag; 29] = [
         help: "Whether to color differences [default: auto, only on a terminal]",
         of: &[Task::Diff],
         take: |settings, text| {
-            settings.color = match text {
-                "auto" => None,
-                "always" => Some(true),
-                "never" => Some(false),
-                _ => return Err("write `auto`, `always` or `never`".to_owned()),
-            };
-            Ok(())
+            set(&mut settings.color, one_of(text, &[("auto", None), ("always", Some(true)), ("never", Some(false))]))
         },
         ..Flag::DEFAULT
     },
@@ -383,9 +312,8 @@ pub(super) static COMMON: [Flag; 29] = [
         help: "Port of the API server [default: the last one used, or the first free port from 6443]",
         of: &[Task::Dev],
         take: |settings, text| {
-            let port = text.parse().map_err(|_| format!("write a port from 1 to {}, or 0 for any", u16::MAX))?;
-            settings.port = Some(port);
-            Ok(())
+            let port = text.parse::<u16>();
+            set(&mut settings.port, port.map_err(|_| format!("write a port from 1 to {}, or 0 for any", u16::MAX)))
         },
         ..Flag::DEFAULT
     },
@@ -394,10 +322,7 @@ pub(super) static COMMON: [Flag; 29] = [
         value: "on|off",
         help: "Whether to simulate pods, and the controllers of Deployments, Jobs and other workloads [default: on]",
         of: &[Task::Dev],
-        take: |settings, text| {
-            settings.workloads = on_or_off(text)?;
-            Ok(())
-        },
+        take: |settings, text| set(&mut settings.workloads, on_or_off(text)),
         ..Flag::DEFAULT
     },
     Flag {
@@ -424,35 +349,42 @@ fn account(text: &str) -> Result<String, String> {
 }
 
 fn on_or_off(text: &str) -> Result<bool, String> {
-    match text {
-        "on" => Ok(true),
-        "off" => Ok(false),
-        _ => Err("write `on` or `off`".to_owned()),
-    }
+    one_of(text, &[("on", true), ("off", false)])
 }
 
 /// The value of a switch.
 pub(super) fn switch(text: &str, place: &mut bool) -> Result<(), String> {
-    *place = match text {
-        "true" => true,
-        "false" => false,
-        _ => return Err("write `true` or `false`".to_owned()),
-    };
+    set(place, one_of(text, &[("true", true), ("false", false)]))
+}
+
+/// The value of one of several words.
+pub(super) fn one_of<T: Copy>(text: &str, words: &[(&str, T)]) -> Result<T, String> {
+    words.iter().find(|(word, _)| *word == text).map(|(_, value)| *value).ok_or_else(|| {
+        let words = words.iter().map(|(word, _)| format!("`{word}`")).collect::<Vec<_>>().join(", ");
+        let (others, last) = words.rsplit_once(", ").unwrap_or_default();
+        format!("write {others} or {last}")
+    })
+}
+
+/// Sets a setting to a parsed value.
+pub(super) fn set<T: From<S>, S, E: ToString>(setting: &mut T, value: Result<S, E>) -> Result<(), String> {
+    *setting = value.map_err(|error| error.to_string())?.into();
     Ok(())
 }
 
-pub(super) fn not_empty<'a>(text: &'a str, otherwise: &str) -> Result<&'a str, String> {
-    if text.is_empty() { Err(otherwise.to_owned()) } else { Ok(text) }
+pub(super) fn not_empty(text: &str, otherwise: &str) -> Result<String, String> {
+    if text.is_empty() { Err(otherwise.to_owned()) } else { Ok(text.to_owned()) }
 }
 
-/// An address and a port; `:8080` is every address, as in Go.
-fn address(text: &str) -> Result<SocketAddr, String> {
-    let every = text.strip_prefix(':').and_then(|port| port.parse().ok());
-    match (every, text.parse()) {
-        (Some(port), _) => Ok(SocketAddr::new(Ipv6Addr::UNSPECIFIED.into(), port)),
-        (None, Ok(address)) => Ok(address),
-        (None, Err(_)) => {
-            Err("write an IP address and a port, such as `[::]:8080`, `127.0.0.1:8080` or `:8080`, or `off`".to_owned())
-        }
+/// An address and a port, or `off`; `:8080` is every address, as in Go.
+fn listen(text: &str) -> Result<Listen, &'static str> {
+    if text == "off" {
+        return Ok(Listen::Off);
     }
+    let every = text.strip_prefix(':').and_then(|port| port.parse().ok());
+    let every = every.map(|port| SocketAddr::new(Ipv6Addr::UNSPECIFIED.into(), port));
+    every
+        .or_else(|| text.parse().ok())
+        .map(Listen::At)
+        .ok_or("write an IP address and a port, such as `[::]:8080`, `127.0.0.1:8080` or `:8080`, or `off`")
 }

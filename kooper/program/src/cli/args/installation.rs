@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use kooper_grammar::{duration, name};
 
-use super::flags::{Flag, not_empty, switch};
+use super::flags::{Flag, not_empty, one_of, set, switch};
 use super::{Task, word};
 
 /// Default time that `uninstall` waits for cleanups and deletions.
@@ -89,11 +89,7 @@ pub(super) static FLAGS: [Flag; 15] = [
         value: "NAME",
         help: "Namespace that the program is installed in [default: default]",
         of: &[Task::Rbac, Task::Manifests, Task::Uninstall, Task::Alerts],
-        take: |settings, text| {
-            name::label(text).map_err(|error| error.to_string())?;
-            text.clone_into(&mut settings.install_namespace);
-            Ok(())
-        },
+        take: |settings, text| set(&mut settings.install_namespace, name::label(text).map(|()| text.to_owned())),
         ..Flag::DEFAULT
     },
     Flag {
@@ -102,8 +98,7 @@ pub(super) static FLAGS: [Flag; 15] = [
         help: "Container image of the program, with its tag or digest; required",
         of: &[Task::Manifests],
         take: |settings, text| {
-            settings.manifests.image = Some(word(text, "write an image such as `example.com/shop:1.2.0`")?.to_owned());
-            Ok(())
+            set(&mut settings.manifests.image, word(text, "write an image such as `example.com/shop:1.2.0`"))
         },
         ..Flag::DEFAULT
     },
@@ -113,9 +108,9 @@ pub(super) static FLAGS: [Flag; 15] = [
         help: "Replicas of the Deployment [default: 2 if every controller and task allows that, otherwise 1]",
         of: &[Task::Manifests],
         take: |settings, text| {
-            let replicas = text.parse::<u16>().map_err(|_| format!("write a whole number from 0 to {}", u16::MAX))?;
-            settings.manifests.replicas = Some(replicas.into());
-            Ok(())
+            let replicas = text.parse::<u16>().map(u32::from);
+            let problem = |_| format!("write a whole number from 0 to {}", u16::MAX);
+            set(&mut settings.manifests.replicas, replicas.map_err(problem))
         },
         ..Flag::DEFAULT
     },
@@ -124,12 +119,9 @@ pub(super) static FLAGS: [Flag; 15] = [
         value: "N",
         help: "Processes that run the controllers, to watch shards or leader election [default: only this one]",
         of: &[Task::Dev],
-        take: |settings, text| match text.parse() {
-            Ok(processes @ 1..=16) => {
-                settings.processes = Some(processes);
-                Ok(())
-            }
-            _ => Err("write a whole number from 1 to 16".to_owned()),
+        take: |settings, text| {
+            let processes = text.parse().ok().filter(|processes: &u8| (1..=16).contains(processes));
+            set(&mut settings.processes, processes.ok_or("write a whole number from 1 to 16"))
         },
         ..Flag::DEFAULT
     },
@@ -142,15 +134,13 @@ pub(super) static FLAGS: [Flag; 15] = [
         of: &[Task::Manifests],
         take: |settings, text| {
             for addition in text.split(',').map(str::trim) {
-                settings.manifests.with.insert(match addition {
-                    "network-policy" => Addition::NetworkPolicy,
-                    "service-monitor" => Addition::ServiceMonitor,
-                    "alerts" => Addition::Alerts,
-                    "host-network" => Addition::HostNetwork,
-                    _ => {
-                        return Err("write `network-policy`, `service-monitor`, `alerts` or `host-network`".to_owned());
-                    }
-                });
+                let additions = [
+                    ("network-policy", Addition::NetworkPolicy),
+                    ("service-monitor", Addition::ServiceMonitor),
+                    ("alerts", Addition::Alerts),
+                    ("host-network", Addition::HostNetwork),
+                ];
+                settings.manifests.with.insert(one_of(addition, &additions)?);
             }
             Ok(())
         },
@@ -162,9 +152,7 @@ pub(super) static FLAGS: [Flag; 15] = [
         help: "Secret with tls.crt, tls.key and ca.crt, for /metrics over HTTPS [default: none]",
         of: &[Task::Manifests],
         take: |settings, text| {
-            name::subdomain(text).map_err(|error| error.to_string())?;
-            settings.manifests.metrics_secret = Some(text.to_owned());
-            Ok(())
+            set(&mut settings.manifests.metrics_secret, name::subdomain(text).map(|()| text.to_owned()))
         },
         ..Flag::DEFAULT
     },
@@ -175,9 +163,7 @@ pub(super) static FLAGS: [Flag; 15] = [
                -settings]",
         of: &[Task::Manifests],
         take: |settings, text| {
-            name::subdomain(text).map_err(|error| error.to_string())?;
-            settings.manifests.settings_secret = Some(text.to_owned());
-            Ok(())
+            set(&mut settings.manifests.settings_secret, name::subdomain(text).map(|()| text.to_owned()))
         },
         ..Flag::DEFAULT
     },
@@ -195,12 +181,7 @@ pub(super) static FLAGS: [Flag; 15] = [
         help: "Output format: documents for kubectl, or a chart for Helm [default: yaml]",
         of: &[Task::Manifests],
         take: |settings, text| {
-            settings.manifests.format = match text {
-                "yaml" => Format::Yaml,
-                "helm" => Format::Helm,
-                _ => return Err("write `yaml` or `helm`".to_owned()),
-            };
-            Ok(())
+            set(&mut settings.manifests.format, one_of(text, &[("yaml", Format::Yaml), ("helm", Format::Helm)]))
         },
         ..Flag::DEFAULT
     },
@@ -210,12 +191,10 @@ pub(super) static FLAGS: [Flag; 15] = [
         help: "Output format: a Prometheus rule file, or a PrometheusRule object [default: rules]",
         of: &[Task::Alerts],
         take: |settings, text| {
-            settings.alerts = match text {
-                "rules" => AlertFormat::Rules,
-                "prometheusrule" => AlertFormat::PrometheusRule,
-                _ => return Err("write `rules` or `prometheusrule`".to_owned()),
-            };
-            Ok(())
+            set(
+                &mut settings.alerts,
+                one_of(text, &[("rules", AlertFormat::Rules), ("prometheusrule", AlertFormat::PrometheusRule)]),
+            )
         },
         ..Flag::DEFAULT
     },
@@ -225,12 +204,7 @@ pub(super) static FLAGS: [Flag; 15] = [
         help: "Output format: lines of text, or a Mermaid diagram for each controller [default: text]",
         of: &[Task::Graph],
         take: |settings, text| {
-            settings.graph = match text {
-                "text" => GraphFormat::Text,
-                "mermaid" => GraphFormat::Mermaid,
-                _ => return Err("write `text` or `mermaid`".to_owned()),
-            };
-            Ok(())
+            set(&mut settings.graph, one_of(text, &[("text", GraphFormat::Text), ("mermaid", GraphFormat::Mermaid)]))
         },
         ..Flag::DEFAULT
     },
@@ -241,8 +215,7 @@ pub(super) static FLAGS: [Flag; 15] = [
         help: "Folder to write the files to, with the CRDs in a separate one [default: stdout, without CRDs]",
         of: &[Task::Manifests],
         take: |settings, text| {
-            settings.manifests.output = Some(not_empty(text, "write the path of a folder")?.into());
-            Ok(())
+            set(&mut settings.manifests.output, not_empty(text, "write the path of a folder").map(PathBuf::from))
         },
         ..Flag::DEFAULT
     },
@@ -267,10 +240,7 @@ pub(super) static FLAGS: [Flag; 15] = [
         value: "DURATION",
         help: "How long cleanups and deletions may take [default: 5m]",
         of: &[Task::Uninstall],
-        take: |settings, text| {
-            settings.uninstall.timeout = duration::parse(text).map_err(|error| error.to_string())?;
-            Ok(())
-        },
+        take: |settings, text| set(&mut settings.uninstall.timeout, duration::parse(text)),
         ..Flag::DEFAULT
     },
 ];

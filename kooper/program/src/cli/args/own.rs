@@ -296,6 +296,7 @@ fn is_given(id: &str, matches: &ArgMatches) -> bool {
 fn shown(arg: &Arg) -> Arg {
     let takes_values = arg.get_action().takes_values();
     let mut shown = Arg::new(id(arg))
+        .short(arg.get_short())
         .global(true)
         .action(arg.get_action().clone())
         .help_heading(arg.get_help_heading().unwrap_or(HEADING).to_owned())
@@ -308,9 +309,6 @@ fn shown(arg: &Arg) -> Arg {
         .ignore_case(arg.is_ignore_case_set());
     if let Some(long) = arg.get_long() {
         shown = shown.long(long.to_owned());
-    }
-    if let Some(short) = arg.get_short() {
-        shown = shown.short(short);
     }
     let variable = arg.get_env().filter(|_| !arg.is_hide_env_set());
     // Its value is not shown, as it may be a secret.

@@ -3,7 +3,7 @@
 use kooper_sharding::Change;
 
 use super::Task;
-use super::flags::{Flag, not_empty};
+use super::flags::{Flag, not_empty, set};
 
 /// The settings of `shards`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -19,10 +19,7 @@ pub(super) static FLAGS: [Flag; 5] = [
         value: "NAME",
         help: "Controller whose shards are meant [default: all that have shards]",
         of: &[Task::Shards],
-        take: |settings, text| {
-            settings.shards.controller = Some(not_empty(text, "write the name of a controller")?.to_owned());
-            Ok(())
-        },
+        take: |settings, text| set(&mut settings.shards.controller, not_empty(text, "write the name of a controller")),
         ..Flag::DEFAULT
     },
     Flag {
@@ -60,7 +57,7 @@ pub(super) static FLAGS: [Flag; 5] = [
         repeatable: true,
         of: &[Task::Shards],
         take: |settings, text| {
-            settings.shards.changes.push(Change::Drain(not_empty(text, "write the name of a replica")?.to_owned()));
+            settings.shards.changes.push(Change::Drain(not_empty(text, "write the name of a replica")?));
             Ok(())
         },
         ..Flag::DEFAULT
@@ -72,7 +69,7 @@ pub(super) static FLAGS: [Flag; 5] = [
         repeatable: true,
         of: &[Task::Shards],
         take: |settings, text| {
-            settings.shards.changes.push(Change::UndoDrain(not_empty(text, "write the name of a replica")?.to_owned()));
+            settings.shards.changes.push(Change::UndoDrain(not_empty(text, "write the name of a replica")?));
             Ok(())
         },
         ..Flag::DEFAULT
