@@ -33,12 +33,7 @@ pub struct ControlPlane {
 
 impl ControlPlane {
     /// Starts a fresh instance. Without Go and a folder with the binaries, it prints
-    /// that and returns `None`.
-    ///
-    /// # Panics
-    ///
-    /// If the instance does not start, and instead of `None` if
-    /// `KOOPER_REQUIRE_CONTROL_PLANE` is set.
+    /// that and returns `None`, or panics if `KOOPER_REQUIRE_CONTROL_PLANE` is set.
     pub fn start() -> Option<Self> {
         Self::start_with(&[])
     }
@@ -46,10 +41,6 @@ impl ControlPlane {
     /// Starts a fresh instance with options of the `start` script, such as
     /// `--without-controller-manager` or `--without-streaming-lists`. Unless these name feature gates, its gates are
     /// those of the variable `KOOPER_FEATURE_GATES`.
-    ///
-    /// # Panics
-    ///
-    /// Like [`ControlPlane::start`].
     pub fn start_with(options: &[&str]) -> Option<Self> {
         assets()?;
         let parent = process::id().to_string();
@@ -63,10 +54,6 @@ impl ControlPlane {
 
     /// The instance that all tests of this process share. The first one starts it.
     /// A test must not stop it, and needs its own namespace.
-    ///
-    /// # Panics
-    ///
-    /// Like [`ControlPlane::start`].
     pub fn shared() -> Option<&'static Self> {
         // Statics are never dropped, so the watchdog stops this one.
         static SHARED: OnceLock<Option<ControlPlane>> = OnceLock::new();
@@ -74,10 +61,6 @@ impl ControlPlane {
     }
 
     /// The same instance, with a new namespace that has these objects.
-    ///
-    /// # Panics
-    ///
-    /// Like [`ControlPlane::start`], and if an object is rejected.
     pub fn shared_in(namespace: &str, objects: impl IntoIterator<Item = Value>) -> Option<&'static Self> {
         let cluster = Self::shared()?;
         cluster.create_namespace(namespace, objects);
@@ -85,10 +68,6 @@ impl ControlPlane {
     }
 
     /// Like [`ControlPlane::shared`], but without a controller manager: nothing but the tests writes to it.
-    ///
-    /// # Panics
-    ///
-    /// Like [`ControlPlane::start`].
     pub fn without_controllers() -> Option<&'static Self> {
         static WITHOUT_CONTROLLERS: OnceLock<Option<ControlPlane>> = OnceLock::new();
         WITHOUT_CONTROLLERS.get_or_init(|| Self::start_with(&["--without-controller-manager"])).as_ref()
@@ -96,10 +75,6 @@ impl ControlPlane {
 
     /// Like [`ControlPlane::shared`], but without streaming lists, and with those controllers alone that collect garbage
     /// and make ServiceAccounts.
-    ///
-    /// # Panics
-    ///
-    /// Like [`ControlPlane::start`].
     pub fn without_streaming_lists() -> Option<&'static Self> {
         static WITHOUT_STREAMING_LISTS: OnceLock<Option<ControlPlane>> = OnceLock::new();
         let controllers = "garbage-collector-controller,serviceaccount-controller";
@@ -109,10 +84,6 @@ impl ControlPlane {
 
     /// An instance without a controller manager whose API server may be stopped and killed. One test at a time has it,
     /// and needs its own namespace.
-    ///
-    /// # Panics
-    ///
-    /// Like [`ControlPlane::start`].
     pub fn mortal() -> Option<MutexGuard<'static, Self>> {
         static MORTAL: OnceLock<Option<Mutex<ControlPlane>>> = OnceLock::new();
         let start = || Self::start_with(&["--without-controller-manager"]).map(Mutex::new);
@@ -142,10 +113,6 @@ impl ControlPlane {
     }
 
     /// Returns `true` if the API server was started with this feature gate.
-    ///
-    /// # Panics
-    ///
-    /// If the settings of the instance cannot be read.
     #[must_use]
     pub fn has_feature_gate(&self, gate: &str) -> bool {
         let settings = fs::read_to_string(self.dir.join("settings")).expect("the settings can be read");
@@ -153,19 +120,11 @@ impl ControlPlane {
     }
 
     /// Runs kubectl as the user in `system:masters`.
-    ///
-    /// # Panics
-    ///
-    /// If kubectl cannot be run.
     pub fn kubectl(&self, args: &[&str]) -> Output {
         self.kubectl_with(args, "")
     }
 
     /// Runs kubectl like [`ControlPlane::kubectl`], with an input, such as for `apply -f -`.
-    ///
-    /// # Panics
-    ///
-    /// If kubectl cannot be run.
     pub fn kubectl_with(&self, args: &[&str], input: &str) -> Output {
         let mut child = self
             .kubectl_command(args)
@@ -184,10 +143,6 @@ impl ControlPlane {
     }
 
     /// Runs kubectl and returns what it printed.
-    ///
-    /// # Panics
-    ///
-    /// If it fails.
     pub fn must(&self, args: &[&str]) -> String {
         // `kubectl wait` fails, instead of waiting, for an object whose status has no conditions yet.
         let is_early = |output: &Output| {
@@ -200,10 +155,6 @@ impl ControlPlane {
     }
 
     /// Applies objects, all in one call.
-    ///
-    /// # Panics
-    ///
-    /// If one is rejected.
     pub fn apply(&self, objects: impl IntoIterator<Item = Value>) {
         // For a patch, kubectl would parse the OpenAPI document of the server, which takes longer than all else.
         // It has the types of built-in kinds, and merges others as JSON either way.
@@ -211,10 +162,6 @@ impl ControlPlane {
     }
 
     /// Applies a text in JSON or YAML, with further flags, and returns what kubectl printed.
-    ///
-    /// # Panics
-    ///
-    /// If an object is rejected.
     pub fn apply_text(&self, flags: &[&str], text: &str) -> String {
         let output = self.kubectl_with(&[&["apply", "--filename=-"], flags].concat(), text);
         assert!(output.success, "kubectl apply: {}", output.stderr);
@@ -222,10 +169,6 @@ impl ControlPlane {
     }
 
     /// Creates a namespace with these objects, all in one call.
-    ///
-    /// # Panics
-    ///
-    /// If one exists already, or is rejected.
     pub fn create_namespace(&self, name: &str, objects: impl IntoIterator<Item = Value>) {
         let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
         let list = list([namespace].into_iter().chain(objects));
@@ -251,10 +194,6 @@ impl ControlPlane {
     }
 
     /// Writes a kubeconfig like that of the user in `system:masters`, changed by `edit`, and returns its path.
-    ///
-    /// # Panics
-    ///
-    /// If one cannot be read or the other cannot be written.
     pub fn kubeconfig_with(&self, name: &str, edit: impl FnOnce(String) -> String) -> PathBuf {
         let file = self.dir.join(format!("{name}.kubeconfig"));
         let text = fs::read_to_string(&self.kubeconfig).expect("the kubeconfig can be read");
@@ -263,19 +202,11 @@ impl ControlPlane {
     }
 
     /// Creates a token of a ServiceAccount.
-    ///
-    /// # Panics
-    ///
-    /// If the account does not exist.
     pub fn token(&self, namespace: &str, account: &str) -> String {
         self.must(&["create", "token", account, "--namespace", namespace]).trim().to_owned()
     }
 
     /// Writes a kubeconfig of a ServiceAccount, and returns its path.
-    ///
-    /// # Panics
-    ///
-    /// If the account does not exist.
     pub fn kubeconfig_of(&self, namespace: &str, account: &str) -> PathBuf {
         let token = self.token(namespace, account);
         self.kubeconfig_with(&format!("{namespace}-{account}"), |text| {
@@ -288,10 +219,6 @@ impl ControlPlane {
     }
 
     /// The address of the API server.
-    ///
-    /// # Panics
-    ///
-    /// If the kubeconfig does not contain it.
     pub fn address(&self) -> SocketAddr {
         let text = fs::read_to_string(&self.kubeconfig).expect("the kubeconfig can be read");
         let server = text.lines().find_map(|line| line.trim().strip_prefix("server: https://"));
@@ -299,37 +226,21 @@ impl ControlPlane {
     }
 
     /// Stops only kube-apiserver, gracefully. etcd and the others keep running.
-    ///
-    /// # Panics
-    ///
-    /// If it cannot be stopped.
     pub fn stop_apiserver(&self) {
         script("stop", &[OsStr::new("--apiserver-only"), self.dir.as_os_str()]);
     }
 
     /// Kills kube-apiserver, like a crash.
-    ///
-    /// # Panics
-    ///
-    /// If it cannot be killed.
     pub fn kill_apiserver(&self) {
         script("stop", &[OsStr::new("--apiserver-only"), OsStr::new("--kill"), self.dir.as_os_str()]);
     }
 
     /// Starts stopped processes, with the same data, port and tokens, and waits until they are ready.
-    ///
-    /// # Panics
-    ///
-    /// If they do not start.
     pub fn start_apiserver(&self) {
         self.start_apiserver_with(&[]);
     }
 
     /// The same, with other options of the `start` script than before.
-    ///
-    /// # Panics
-    ///
-    /// If they do not start.
     pub fn start_apiserver_with(&self, options: &[&str]) {
         let options = options.iter().map(OsStr::new);
         let args: Vec<&OsStr> =
@@ -339,10 +250,6 @@ impl ControlPlane {
 
     /// The completed requests that contain `part`, as audit events: one for each
     /// request, and for a watch one at its start and one at its end.
-    ///
-    /// # Panics
-    ///
-    /// If the log cannot be read.
     pub fn audit_log(&self, part: &str) -> Vec<Value> {
         let log = fs::read_to_string(self.dir.join("audit.log")).expect("the audit log can be read");
         // The text after the last line feed is still being written.

@@ -21,10 +21,6 @@ pub struct Home(PathBuf);
 
 impl Home {
     /// An empty folder in another one, such as `CARGO_TARGET_TMPDIR`.
-    ///
-    /// # Panics
-    ///
-    /// If it can't be made.
     pub fn new(parent: &str, name: &str) -> Self {
         let path = Path::new(parent).join(format!("dev-{name}-{}", std::process::id()));
         drop(fs::remove_dir_all(&path));
@@ -39,10 +35,6 @@ impl Home {
     }
 
     /// Writes a file, and returns its path.
-    ///
-    /// # Panics
-    ///
-    /// If it can't be written.
     pub fn file(&self, name: &str, text: &str) -> String {
         let path = self.0.join(name);
         fs::create_dir_all(path.parent().expect("it is in a folder")).expect("the folder can be made");
@@ -75,10 +67,6 @@ pub struct Dev {
 
 impl Dev {
     /// The kubeconfig that it prints.
-    ///
-    /// # Panics
-    ///
-    /// If it prints none.
     #[must_use]
     pub fn kubeconfig(&self) -> PathBuf {
         let line = self.process.wait_for_line(&["  export KUBECONFIG="]);
@@ -86,10 +74,6 @@ impl Dev {
     }
 
     /// A client as kubectl has it with the printed line.
-    ///
-    /// # Panics
-    ///
-    /// If the kubeconfig is of no use.
     #[must_use]
     pub fn client(&self) -> Client {
         let kubeconfig = Kubeconfig::read_from(self.kubeconfig()).expect("it is a kubeconfig");
@@ -107,10 +91,6 @@ impl Dev {
     }
 
     /// Applies an object.
-    ///
-    /// # Panics
-    ///
-    /// If it is refused.
     pub fn apply(&self, object: &Value) {
         self.with(async |client| {
             let (objects, name) = objects(client, object).await;
@@ -120,10 +100,6 @@ impl Dev {
     }
 
     /// Deletes an object.
-    ///
-    /// # Panics
-    ///
-    /// If it is refused.
     pub fn delete(&self, object: &Value) {
         self.with(async |client| {
             let (objects, name) = objects(client, object).await;
@@ -142,10 +118,6 @@ impl Dev {
     }
 
     /// Runs kubectl with the printed kubeconfig; `None` where there is no kubectl.
-    ///
-    /// # Panics
-    ///
-    /// If it can't be run.
     #[must_use]
     pub fn kubectl(&self, args: &[&str]) -> Option<Output> {
         let kubectl = control_plane::kubectl()?;
@@ -164,10 +136,6 @@ impl Dev {
     }
 
     /// Sends SIGINT, as Ctrl-C does, and waits for the end.
-    ///
-    /// # Panics
-    ///
-    /// If it doesn't end with 0.
     pub fn stop(mut self) {
         self.process.signal("INT");
         assert_eq!(self.process.exit_code(), Some(0), "{}", self.process.lines().join("\n"));

@@ -47,19 +47,11 @@ struct State {
 
 impl Proxy {
     /// Forwards bytes unchanged, so that TLS is between the program and the server.
-    ///
-    /// # Panics
-    ///
-    /// If loopback has no free port.
     pub fn start(server: SocketAddr) -> Self {
         Self::new(move |client, gate| pass(&client, gate, server, &[]))
     }
 
     /// Forwards plain HTTP. `edit` decides about the head of each request. Every connection serves one request.
-    ///
-    /// # Panics
-    ///
-    /// If loopback has no free port.
     pub fn start_http(server: SocketAddr, edit: impl Fn(String) -> Verdict + Send + Sync + 'static) -> Self {
         let edit: Arc<Edit> = Arc::new(edit);
         Self::new(move |mut client, gate| {

@@ -16,14 +16,6 @@ pub struct Answer {
 }
 
 /// Gets a page, whoever answers, with this `Authorization` header.
-///
-/// # Errors
-///
-/// If there is no response over TLS.
-///
-/// # Panics
-///
-/// If there is no runtime.
 pub fn get(address: SocketAddr, page: &str, authorization: Option<&str>) -> Result<Answer, String> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     runtime.block_on(async {

@@ -54,10 +54,6 @@ pub struct Installed<'a> {
 
 impl Subject<'_> {
     /// Applies what the program prints for `rbac`, and connects as its service account from then on.
-    ///
-    /// # Panics
-    ///
-    /// If any of it fails.
     #[must_use]
     pub fn install<'a>(&'a self, cluster: &'a ControlPlane) -> Installed<'a> {
         let namespace = self.namespace;
@@ -101,10 +97,6 @@ impl Subject<'_> {
     }
 
     /// Runs a command of the program to its end: whether it exits with 0, its stdout and its stderr.
-    ///
-    /// # Panics
-    ///
-    /// If it cannot be run.
     #[must_use]
     pub fn call(&self, kubeconfig: Option<&Path>, args: &[&str]) -> (bool, String, String) {
         let mut command = Command::new(self.program);
@@ -132,10 +124,6 @@ impl Installed<'_> {
     }
 
     /// Runs the program until it is done: `check` succeeds, and the API server forbids nothing.
-    ///
-    /// # Panics
-    ///
-    /// If one of them fails.
     pub fn is_enough(&self) {
         until("check finds nothing", || self.check().0.then_some(()), || format!("{:?}", self.check()));
         let before = self.requests().len();
@@ -189,10 +177,6 @@ impl Installed<'_> {
     }
 
     /// Checks that the API server has forbidden none of these.
-    ///
-    /// # Panics
-    ///
-    /// If it has forbidden one.
     pub fn forbade_nothing(requests: &[Value]) {
         assert!(requests.len() > 2, "the audit log has requests of the program");
         let forbidden = forbidden(requests);
@@ -201,10 +185,6 @@ impl Installed<'_> {
 
     /// Removes one rule: `check` reports only this rule, with its role, and the running program logs that it is
     /// missing.
-    ///
-    /// # Panics
-    ///
-    /// If one of them does not.
     pub fn needs(&self, rule: &Rule) {
         let installs = rule.is_of_crd();
         if let Some(name) = rule.name.as_ref().filter(|_| installs) {

@@ -1,4 +1,4 @@
-//! Fixtures of the integration tests.
+//! Fixtures of the integration tests. Most panic if something fails or does not happen in time: the test ends then.
 
 #![expect(clippy::must_use_candidate, reason = "most of these wait and assert: their values are a bonus")]
 

@@ -42,10 +42,6 @@ struct Known {
 
 impl Nodes {
     /// Starts a node `node-NAMESPACE`.
-    ///
-    /// # Panics
-    ///
-    /// If it cannot be started.
     pub fn start(cluster: &ControlPlane, namespace: &str) -> Self {
         let name = format!("node-{namespace}");
         let stop = CancellationToken::new();

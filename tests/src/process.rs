@@ -43,20 +43,12 @@ impl From<process::Output> for Output {
 }
 
 /// Runs a command to its end, without an input. It is ended if it hangs.
-///
-/// # Panics
-///
-/// If it cannot be run.
 pub fn run(command: &mut Command) -> Output {
     let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
     child.and_then(ended).unwrap_or_else(|error| panic!("{command:?}: {error}")).into()
 }
 
 /// The output of a command that runs already. It is ended if it hangs.
-///
-/// # Errors
-///
-/// If it cannot be read.
 pub fn ended(child: Child) -> io::Result<process::Output> {
     let (pid, (over, running)) = (child.id().to_string(), mpsc::channel::<()>());
     thread::spawn(move || {
@@ -93,10 +85,6 @@ struct Written {
 
 impl Process {
     /// Starts a program with these arguments, and only these variables and `PATH` in its environment.
-    ///
-    /// # Panics
-    ///
-    /// If it cannot be started.
     pub fn start<A: AsRef<OsStr>>(program: &str, args: &[A], variables: &[(&str, &str)]) -> Self {
         let mut command = Command::new(program);
         command.args(args).env_clear().envs(variables.iter().copied());
@@ -107,28 +95,16 @@ impl Process {
     }
 
     /// Starts a command unchanged.
-    ///
-    /// # Panics
-    ///
-    /// If it cannot be started.
     pub fn run(command: &mut Command) -> Self {
         Self::spawn(command.stdin(Stdio::null()))
     }
 
     /// The same, with a stdin for [`write`](Self::write).
-    ///
-    /// # Panics
-    ///
-    /// If it cannot be started.
     pub fn interactive(command: &mut Command) -> Self {
         Self::spawn(command.stdin(Stdio::piped()))
     }
 
     /// Writes a line to the stdin of an interactive program.
-    ///
-    /// # Panics
-    ///
-    /// If it does not read it.
     pub fn write(&mut self, line: &str) {
         let stdin = self.child.stdin.as_mut().expect("it is interactive");
         writeln!(stdin, "{line}").expect("it reads its stdin");
@@ -159,19 +135,11 @@ impl Process {
     }
 
     /// Waits for the first line that contains all of these, and returns it.
-    ///
-    /// # Panics
-    ///
-    /// If there is none in time, or the program ends without it.
     pub fn wait_for_line(&self, parts: &[&str]) -> String {
         self.wait_for_lines(1, parts)
     }
 
     /// Waits until this many lines contain all of these, and returns the last of them.
-    ///
-    /// # Panics
-    ///
-    /// If there are too few in time, or the program ends without them.
     pub fn wait_for_lines(&self, count: usize, parts: &[&str]) -> String {
         let found =
             |written: &Written| written.lines.iter().filter(|line| contains(line, parts)).nth(count - 1).cloned();
@@ -181,10 +149,6 @@ impl Process {
     }
 
     /// Sends a signal, such as `TERM`.
-    ///
-    /// # Panics
-    ///
-    /// If it cannot be sent.
     pub fn signal(&self, name: &str) {
         let sent = Command::new("kill").args(["-s", name, &self.child.id().to_string()]).status();
         assert!(sent.is_ok_and(|status| status.success()), "SIG{name} could not be sent");
@@ -206,10 +170,6 @@ impl Process {
     }
 
     /// Waits for the end and returns the exit code; `None` if a signal ended it.
-    ///
-    /// # Panics
-    ///
-    /// If it does not end in time.
     pub fn exit_code(&mut self) -> Option<i32> {
         let written = self.output.wait(|written| written.closed == 2);
         assert_eq!(written.closed, 2, "it does not end:\n{}", written.lines.join("\n"));
@@ -218,10 +178,6 @@ impl Process {
     }
 
     /// The address of its metrics and probes, from its log.
-    ///
-    /// # Panics
-    ///
-    /// If its log does not contain it.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         let line = self.wait_for_line(&[" starting ", "listen=\""]);
@@ -230,10 +186,6 @@ impl Process {
     }
 
     /// The address of its probes: that of the metrics, unless they have one of their own.
-    ///
-    /// # Panics
-    ///
-    /// If its log does not contain it.
     #[must_use]
     pub fn probes(&self) -> SocketAddr {
         let line = self.wait_for_line(&[" starting ", "listen=\""]);
@@ -255,10 +207,6 @@ impl Process {
     }
 
     /// Waits until a page has this status and all of these in its body, which is returned.
-    ///
-    /// # Panics
-    ///
-    /// If it does not in time.
     pub fn wait_for_page(&self, page: &str, status: u16, parts: &[&str]) -> String {
         let answered = || self.get(page).filter(|(code, body)| *code == status && contains(body, parts));
         let seen = || format!("{:?}\n{}", self.get(page), self.lines().join("\n"));
@@ -272,10 +220,6 @@ impl Process {
     }
 
     /// Waits until a series of `/metrics` has a value that meets the condition.
-    ///
-    /// # Panics
-    ///
-    /// If it does not in time.
     pub fn wait_for_metric(&self, series: &str, right: impl Fn(f64) -> bool) {
         let found = || self.metric(series).filter(|value| right(*value));
         until(series, found, || format!("{:?}\n{}", self.metric(series), self.lines().join("\n")));

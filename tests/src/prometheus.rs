@@ -22,10 +22,6 @@ pub struct Prometheus {
 impl Prometheus {
     /// Starts it in a folder, with an empty database. Each target is an address, and the labels that its series get;
     /// `rules` are the paths of files with rules.
-    ///
-    /// # Panics
-    ///
-    /// If it does not start.
     pub fn start(folder: &Path, targets: &[(SocketAddr, Value)], rules: &[&Path]) -> Self {
         let targets: Vec<_> = targets
             .iter()
@@ -35,10 +31,6 @@ impl Prometheus {
     }
 
     /// Like [`start`](Self::start), with the settings of a scrape.
-    ///
-    /// # Panics
-    ///
-    /// If it does not start.
     pub fn scraping(folder: &Path, scrape: &Value, rules: &[&Path]) -> Self {
         let config = json!({
             "global": {"scrape_interval": "500ms", "scrape_timeout": "500ms", "evaluation_interval": "1s"},
@@ -73,10 +65,6 @@ impl Prometheus {
     }
 
     /// Waits until a query has a value that is a number.
-    ///
-    /// # Panics
-    ///
-    /// If it has none in time.
     pub fn wait_for_data(&self, query: &str) {
         let path = format!("/api/v1/query?query={}", encoded(query));
         let answer = || self.get(&path).unwrap_or_default();
@@ -89,10 +77,6 @@ impl Prometheus {
     }
 
     /// Waits until every rule has been evaluated, and returns them, as Prometheus describes them.
-    ///
-    /// # Panics
-    ///
-    /// If one is not evaluated in time, or its evaluation fails.
     pub fn wait_for_rules(&self) -> Vec<Value> {
         let rules = || {
             let answer: Value = serde_json::from_str(&self.get("/api/v1/rules")?.1).ok()?;
@@ -114,10 +98,6 @@ fn encoded(text: &str) -> String {
 }
 
 /// The queries of a dashboard for Grafana: those of its panels, and those that its variables choose from.
-///
-/// # Panics
-///
-/// If it does not have the form of a dashboard.
 pub fn queries(dashboard: &Value) -> Vec<String> {
     let panels = dashboard["panels"].as_array().expect("a list");
     let targets = panels.iter().flat_map(|panel| panel["targets"].as_array().into_iter().flatten());

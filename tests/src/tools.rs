@@ -4,12 +4,8 @@ use std::env;
 use std::io::{self, Write};
 use std::process::Command;
 
-/// Returns whether a tool is on the path. If not, a message is printed, and the caller must skip
-/// the test.
-///
-/// # Panics
-///
-/// If the tool is not on the path, and `KOOPER_REQUIRE_TOOLS` names it, as in `helm,promtool`.
+/// Returns whether a tool is on the path. If not, a message is printed, and the caller must skip the test; it fails if
+/// `KOOPER_REQUIRE_TOOLS` names the tool, as in `helm,promtool`.
 pub fn has(tool: &str) -> bool {
     if Command::new(tool).arg("--help").output().is_ok() {
         return true;

@@ -9,11 +9,8 @@ pub const TIMEOUT: Duration = Duration::from_secs(60);
 /// The shortest and the longest pause between two looks.
 const PAUSES: [Duration; 2] = [Duration::from_millis(20), Duration::from_millis(500)];
 
-/// Polls until the function returns a value.
-///
-/// # Panics
-///
-/// If there is none after [`TIMEOUT`]. The message has what was awaited, and the string of `seen`.
+/// Polls until the function returns a value, for at most [`TIMEOUT`]. The message of the panic has what was awaited, and
+/// the string of `seen`.
 pub fn until<T>(what: &str, look: impl Fn() -> Option<T>, seen: impl Fn() -> String) -> T {
     let deadline = Instant::now() + TIMEOUT;
     loop {
@@ -29,10 +26,6 @@ pub fn until<T>(what: &str, look: impl Fn() -> Option<T>, seen: impl Fn() -> Str
 }
 
 /// Polls until the condition holds.
-///
-/// # Panics
-///
-/// Like [`until`].
 pub fn eventually(what: &str, holds: impl Fn() -> bool) {
     until(what, || holds().then_some(()), || "it never held".to_owned());
 }

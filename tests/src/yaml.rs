@@ -3,10 +3,6 @@
 use serde_json::Value;
 
 /// The documents of a text, without those that are empty.
-///
-/// # Panics
-///
-/// If one cannot be parsed.
 #[must_use]
 pub fn documents(yaml: &str) -> Vec<Value> {
     let mut texts = vec![String::new()];

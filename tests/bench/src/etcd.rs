@@ -32,18 +32,12 @@ impl Etcd {
     }
 
     /// Writes a value.
-    ///
-    /// # Errors
-    /// If etcd does not store it.
     pub async fn put(&self, key: &str, value: &Value) -> Result<()> {
         let value = BASE64_STANDARD.encode(serde_json::to_vec(value)?);
         self.call("/v3/kv/put", &json!({ "key": BASE64_STANDARD.encode(key), "value": value })).await
     }
 
     /// Deletes a value.
-    ///
-    /// # Errors
-    /// If etcd does not delete it.
     pub async fn delete(&self, key: &str) -> Result<()> {
         self.call("/v3/kv/deleterange", &json!({ "key": BASE64_STANDARD.encode(key) })).await
     }

@@ -27,9 +27,6 @@ pub struct Proxy {
 
 impl Proxy {
     /// Starts one before `server`, open.
-    ///
-    /// # Errors
-    /// If no port is free.
     pub async fn start(server: SocketAddr) -> Result<Self> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
         let address = listener.local_addr()?;

@@ -22,9 +22,6 @@ impl Usage {
     }
 
     /// CPU time since it started, in user and kernel mode, of all its threads.
-    ///
-    /// # Errors
-    /// If the process has ended.
     pub fn cpu(self) -> Result<Duration> {
         let stat = self.read("stat")?;
         // The name, second and in parentheses, may hold blanks; the fields after it don't.
@@ -37,25 +34,16 @@ impl Usage {
     }
 
     /// The largest resident size since the start or [`Usage::forget_peak`], in megabytes.
-    ///
-    /// # Errors
-    /// If the process has ended.
     pub fn peak(self) -> Result<f64> {
         self.size("VmHWM:")
     }
 
     /// The resident size, in megabytes.
-    ///
-    /// # Errors
-    /// If the process has ended.
     pub fn resident(self) -> Result<f64> {
         self.size("VmRSS:")
     }
 
     /// Makes the present size the peak.
-    ///
-    /// # Errors
-    /// If the process has ended.
     pub fn forget_peak(self) -> Result<()> {
         fs::write(format!("/proc/{}/clear_refs", self.pid), "5").context("resetting the peak of the resident size")
     }

@@ -54,9 +54,6 @@ impl Wiki {
 }
 
 /// The children of a wiki.
-///
-/// # Panics
-/// Never: the slots are right.
 #[must_use]
 pub fn wiki_children() -> Declared<Wiki, (), impl PlanSlot<Wiki, ()> + 'static> {
     let children = declare()
@@ -73,9 +70,6 @@ pub fn wiki_children() -> Declared<Wiki, (), impl PlanSlot<Wiki, ()> + 'static> 
 }
 
 /// Applies the same children from a handler, without labels, as a version before [`wiki_children`] would.
-///
-/// # Errors
-/// If a child cannot be applied.
 pub async fn apply_by_hand(
     wiki: Arc<Wiki>,
     configs: OwnedApplier<ConfigMap>,

@@ -20,10 +20,6 @@ impl ControlPlane {
     /// An instance with the default settings and without the objects of other tests, for tests that need CRDs or all
     /// namespaces to themselves. It is started if no test has returned one. A test that leaves objects with finalizers
     /// costs the next one half a minute.
-    ///
-    /// # Panics
-    ///
-    /// Like [`ControlPlane::start`].
     pub fn pooled() -> Option<Pooled> {
         let used = FREE.lock().pop();
         used.filter(Self::is_emptied).or_else(Self::start).map(|plane| Pooled(Some(plane)))
