@@ -94,26 +94,22 @@ impl ControlPlane {
     }
 
     /// The kubeconfig of a user in `system:masters`.
-    #[must_use]
     pub fn kubeconfig(&self) -> &Path {
         &self.kubeconfig
     }
 
     /// The kubeconfig of the user `limited`, which has no permissions until a test
     /// grants some.
-    #[must_use]
     pub fn limited_kubeconfig(&self) -> &Path {
         &self.limited_kubeconfig
     }
 
     /// The folder with the data, and with the log `NAME.log` of each process.
-    #[must_use]
     pub fn dir(&self) -> &Path {
         &self.dir
     }
 
     /// Returns `true` if the API server was started with this feature gate.
-    #[must_use]
     pub fn has_feature_gate(&self, gate: &str) -> bool {
         let settings = fs::read_to_string(self.dir.join("settings")).expect("the settings can be read");
         settings.lines().any(|line| line.starts_with("feature_gates=") && line.contains(&format!("{gate}=true")))
@@ -279,7 +275,6 @@ pub fn kubectl() -> Option<PathBuf> {
 }
 
 /// The folder with the binaries: found, and built if necessary, once per process.
-#[must_use]
 pub fn assets() -> Option<&'static Path> {
     static ASSETS: OnceLock<Option<PathBuf>> = OnceLock::new();
     ASSETS.get_or_init(find_assets).as_deref()

@@ -29,7 +29,6 @@ impl Home {
     }
 
     /// Where it is.
-    #[must_use]
     pub fn path(&self) -> &Path {
         &self.0
     }
@@ -67,14 +66,12 @@ pub struct Dev {
 
 impl Dev {
     /// The kubeconfig that it prints.
-    #[must_use]
     pub fn kubeconfig(&self) -> PathBuf {
         let line = self.process.wait_for_line(&["  export KUBECONFIG="]);
         line.split_once("KUBECONFIG=").expect("a path follows").1.trim_matches('\'').into()
     }
 
     /// A client as kubectl has it with the printed line.
-    #[must_use]
     pub fn client(&self) -> Client {
         let kubeconfig = Kubeconfig::read_from(self.kubeconfig()).expect("it is a kubeconfig");
         let options = KubeConfigOptions::default();
@@ -108,7 +105,6 @@ impl Dev {
     }
 
     /// The object as the server has it.
-    #[must_use]
     pub fn get(&self, object: &Value) -> Option<Value> {
         self.with(async |client| {
             let (objects, name) = objects(client, object).await;

@@ -81,7 +81,6 @@ impl Proxy {
     }
 
     /// The address for programs.
-    #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
     }

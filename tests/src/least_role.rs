@@ -72,7 +72,6 @@ impl Subject<'_> {
     }
 
     /// The namespace of its leases.
-    #[must_use]
     pub fn lease_namespace(&self) -> String {
         let chosen = self.lease.split_once('/').map(|(namespace, _)| namespace.to_owned());
         chosen.unwrap_or_else(|| format!("{}-leases", self.namespace))
@@ -118,7 +117,6 @@ impl Installed<'_> {
     }
 
     /// Every rule that the roles grant.
-    #[must_use]
     pub fn rules(&self) -> Vec<Rule> {
         self.documents.iter().enumerate().flat_map(|(at, document)| Rule::all(at, document)).collect()
     }
@@ -146,7 +144,6 @@ impl Installed<'_> {
     }
 
     /// The kubeconfig of the service account.
-    #[must_use]
     pub fn kubeconfig(&self) -> &Path {
         &self.kubeconfig
     }
@@ -164,7 +161,6 @@ impl Installed<'_> {
     }
 
     /// The requests of the service account, as audit events.
-    #[must_use]
     pub fn requests(&self) -> Vec<Value> {
         let account = &self.documents[0]["metadata"];
         let user = format!(

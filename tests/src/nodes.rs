@@ -69,7 +69,6 @@ impl Nodes {
     }
 
     /// The name of the node.
-    #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }

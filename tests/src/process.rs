@@ -123,13 +123,11 @@ impl Process {
     }
 
     /// Every line written so far, to stdout or stderr.
-    #[must_use]
     pub fn lines(&self) -> Vec<String> {
         self.output.lock().lines.clone()
     }
 
     /// The number of lines so far that contain all of these.
-    #[must_use]
     pub fn count(&self, parts: &[&str]) -> usize {
         self.output.lock().lines.iter().filter(|line| contains(line, parts)).count()
     }
@@ -178,7 +176,6 @@ impl Process {
     }
 
     /// The address of its metrics and probes, from its log.
-    #[must_use]
     pub fn address(&self) -> SocketAddr {
         let line = self.wait_for_line(&[" starting ", "listen=\""]);
         let address = line.split("listen=\"").nth(1).and_then(|rest| rest.split('"').next());
@@ -186,7 +183,6 @@ impl Process {
     }
 
     /// The address of its probes: that of the metrics, unless they have one of their own.
-    #[must_use]
     pub fn probes(&self) -> SocketAddr {
         let line = self.wait_for_line(&[" starting ", "listen=\""]);
         let own = line.split(" listen_probes=\"").nth(1).and_then(|rest| rest.split('"').next());
@@ -194,7 +190,6 @@ impl Process {
     }
 
     /// The status and the body of one of its pages without TLS; `None` without a response.
-    #[must_use]
     pub fn get(&self, page: &str) -> Option<(u16, String)> {
         let is_probe = page.starts_with("/healthz") || page.starts_with("/readyz");
         let mut stream = TcpStream::connect(if is_probe { self.probes() } else { self.address() }).ok()?;
@@ -214,7 +209,6 @@ impl Process {
     }
 
     /// The value of a series of `/metrics`, named with its labels; `None` if it does not exist.
-    #[must_use]
     pub fn metric(&self, series: &str) -> Option<f64> {
         value(&self.get("/metrics")?.1, series)
     }
@@ -235,7 +229,6 @@ impl Drop for Process {
 }
 
 /// The value of a series, named with its labels, in the text of a scrape.
-#[must_use]
 pub fn value(metrics: &str, series: &str) -> Option<f64> {
     metrics.lines().find_map(|line| line.strip_prefix(series)?.strip_prefix(' ')?.parse().ok())
 }

@@ -3,7 +3,6 @@
 use serde_json::Value;
 
 /// The documents of a text, without those that are empty.
-#[must_use]
 pub fn documents(yaml: &str) -> Vec<Value> {
     let mut texts = vec![String::new()];
     for line in yaml.lines() {

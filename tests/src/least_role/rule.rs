@@ -42,13 +42,11 @@ impl Rule {
     }
 
     /// The resource and the verb.
-    #[must_use]
     pub fn access(&self) -> (&str, &str) {
         (&self.resource, &self.verb)
     }
 
     /// Returns whether the rule is about CRDs, which the program needs to install one.
-    #[must_use]
     pub fn is_of_crd(&self) -> bool {
         self.resource == "customresourcedefinitions"
     }
