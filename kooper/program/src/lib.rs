@@ -102,9 +102,6 @@ impl Program {
     }
 
     /// The controllers of a generated type.
-    ///
-    /// # Errors
-    /// The first error in one of them.
     pub fn all<D: Definition>() -> Result<Vec<Controller>, ConfigError> {
         let mut program = Self::default();
         D::define(&mut program);
@@ -112,9 +109,6 @@ impl Program {
     }
 
     /// The controller of a generated type of one kind.
-    ///
-    /// # Errors
-    /// An error in it.
     pub fn only<D: Definition>() -> Result<Controller, ConfigError> {
         let none = || ConfigError {
             controller: std::any::type_name::<D>().to_owned(),
@@ -126,9 +120,6 @@ impl Program {
     }
 
     /// The webhook of a generated type.
-    ///
-    /// # Errors
-    /// An error in it.
     #[cfg(feature = "webhooks")]
     pub fn webhook<D: Definition>() -> Result<Webhook, kooper_webhooks::ConfigError> {
         let mut program = Self::default();
@@ -141,18 +132,12 @@ impl Program {
     }
 
     /// Takes the webhooks, or returns the first error in one of them.
-    ///
-    /// # Errors
-    /// The first error.
     #[cfg(feature = "webhooks")]
     pub fn take_webhooks(&mut self) -> Result<Vec<Webhook>, kooper_webhooks::ConfigError> {
         std::mem::take(&mut self.webhooks).into_iter().collect()
     }
 
     /// The controllers, or the first error in one of them.
-    ///
-    /// # Errors
-    /// The first error.
     pub fn into_controllers(self) -> Result<Vec<Controller>, ConfigError> {
         self.controllers.into_iter().collect()
     }

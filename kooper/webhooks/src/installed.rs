@@ -25,9 +25,6 @@ pub struct Installed {
 
 impl Installed {
     /// The kinds of the configurations that exist.
-    ///
-    /// # Errors
-    /// When one of them cannot be read.
     pub async fn configurations(&self, client: &Client) -> Result<Vec<&'static str>, Error> {
         let validating: Api<ValidatingWebhookConfiguration> = Api::all(client.clone());
         let mutating: Api<MutatingWebhookConfiguration> = Api::all(client.clone());
@@ -42,18 +39,12 @@ impl Installed {
     }
 
     /// Deletes the configurations: the API servers call the webhooks no longer.
-    ///
-    /// # Errors
-    /// When one of them cannot be deleted.
     pub async fn unregister(&self, client: &Client) -> Result<(), Error> {
         delete::<ValidatingWebhookConfiguration>(&Api::all(client.clone()), &self.configuration).await?;
         delete::<MutatingWebhookConfiguration>(&Api::all(client.clone()), &self.configuration).await
     }
 
     /// Returns whether the Secret exists.
-    ///
-    /// # Errors
-    /// When it cannot be read.
     pub async fn has_secret(&self, client: &Client) -> Result<bool, Error> {
         let Some(secret) = &self.secret else { return Ok(false) };
         let secrets: Api<Secret> = Api::namespaced(client.clone(), &self.namespace);
@@ -61,9 +52,6 @@ impl Installed {
     }
 
     /// Deletes the Secret of the certificate authority, if there is one.
-    ///
-    /// # Errors
-    /// When it cannot be deleted.
     pub async fn delete_secret(&self, client: &Client) -> Result<(), Error> {
         let Some(secret) = &self.secret else { return Ok(()) };
         delete::<Secret>(&Api::namespaced(client.clone(), &self.namespace), secret).await

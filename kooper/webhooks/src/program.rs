@@ -317,9 +317,6 @@ impl Webhooks {
     }
 
     /// The controllers that [`serve`](Self::serve) returns, without a server: for the permissions that they need.
-    ///
-    /// # Errors
-    /// Those of [`start`](Self::start).
     #[doc(hidden)]
     pub fn controllers(self) -> Result<Vec<Controller>, StartError> {
         let Prepared { registration, election, mut controllers, .. } = self.prepare()?;
@@ -328,18 +325,12 @@ impl Webhooks {
     }
 
     /// The objects that a registration writes.
-    ///
-    /// # Errors
-    /// Those of [`start`](Self::start).
     #[doc(hidden)]
     pub fn installed(self) -> Result<Installed, StartError> {
         Ok(self.prepare()?.registration.installed())
     }
 
     /// Compares what a cluster has of them with this program, and changes nothing.
-    ///
-    /// # Errors
-    /// Those of [`start`](Self::start).
     #[doc(hidden)]
     pub async fn inspect(self, client: &Client) -> Result<Vec<Finding>, StartError> {
         Ok(self.prepare()?.registration.inspect(client).await)
