@@ -41,7 +41,7 @@ use greeting::{Applied, Greeting};
 use identity::Identity;
 use kooper_access::Controller;
 use kooper_access::internal::crd::{annotated, merged};
-use kooper_runtime::BoxError;
+use kooper_runtime::{BoxError, Result};
 use kooper_workloads::Simulation;
 use replicas::Replicas;
 
@@ -60,7 +60,7 @@ enum Runners {
 
 /// Runs the controllers on an embedded API server until a signal arrives. The server has their CRDs, some objects, and
 /// their service account with its permissions.
-pub(super) fn dev(mut invocation: Invocation<'_>) -> Result<ExitCode, BoxError> {
+pub(super) fn dev(mut invocation: Invocation<'_>) -> Result<ExitCode> {
     let (program, version) = (invocation.app.name, invocation.app.version);
     let installation = invocation.installation();
     let settings = &mut invocation.settings;
@@ -169,14 +169,14 @@ pub(super) fn dev(mut invocation: Invocation<'_>) -> Result<ExitCode, BoxError> 
 }
 
 /// Removes the files that `dev` keeps.
-fn clean(name: &str) -> Result<ExitCode, BoxError> {
+fn clean(name: &str) -> Result<ExitCode> {
     let removed: Vec<_> = folder::clean(name)?.iter().map(|path| format!("removed {}\n", path.display())).collect();
     let text = if removed.is_empty() { format!("there are no files of {name}\n") } else { removed.concat() };
     print(&text)
 }
 
 /// Binds the listeners, on other ports than the usual ones if those are taken.
-fn bind(settings: &Settings, notes: &mut Vec<String>) -> Result<Listeners, BoxError> {
+fn bind(settings: &Settings, notes: &mut Vec<String>) -> Result<Listeners> {
     let (mut of_main, mut of_probes) = (Vec::new(), Vec::new());
     let listeners = Listeners::bind_by(
         settings,
@@ -216,7 +216,7 @@ async fn prepare(
     (program, version): (&str, &str),
     controllers: &[Controller],
     identity: &Identity,
-) -> Result<(), BoxError> {
+) -> Result<()> {
     let crds = merged(controllers.iter().filter_map(Controller::crd).map(|(crd, _)| crd));
     let crds = crds.into_values().map(|crd| serde_json::to_value(annotated(crd, program, version)));
     let mut objects = crds.collect::<Result<Vec<_>, _>>()?;
@@ -239,12 +239,7 @@ fn namespace(name: &str) -> Value {
 }
 
 /// Connects to the server as the operator, over the network as in a cluster.
-async fn connect_as(
-    identity: &Identity,
-    server: &ApiServer,
-    program: &str,
-    run: &Run<'_>,
-) -> Result<Connection, BoxError> {
+async fn connect_as(identity: &Identity, server: &ApiServer, program: &str, run: &Run<'_>) -> Result<Connection> {
     let kubeconfig = Kubeconfig::from_yaml(&server.kubeconfig_of(identity.user.clone()))?;
     Ok(connect::connect_by(program, kubeconfig, &run.metrics).await?)
 }

@@ -5,9 +5,9 @@ use std::net::Ipv6Addr;
 use std::net::{Ipv4Addr, SocketAddr};
 
 use kooper_access::Controller;
-use kooper_runtime::BoxError;
 use kooper_runtime::internal::error::chain;
 use kooper_runtime::internal::error::refusal::is_denied;
+use kooper_runtime::{BoxError, Result};
 use kooper_webhooks::{Finding, Installed, PORT, Running, ServeError, StartError, Webhook, Webhooks};
 use kube::Client;
 use tokio::runtime::Runtime;
@@ -34,18 +34,18 @@ enum End {
 }
 
 /// Returns whether the program has webhooks.
-pub(super) fn has_any(invocation: &Invocation<'_>) -> Result<bool, BoxError> {
+pub(super) fn has_any(invocation: &Invocation<'_>) -> Result<bool> {
     Ok(!invocation.app.program().take_webhooks()?.is_empty())
 }
 
 /// The controllers of the webhooks, for their permissions.
-pub(super) fn controllers(invocation: &Invocation<'_>, place: &Place) -> Result<Vec<Controller>, BoxError> {
+pub(super) fn controllers(invocation: &Invocation<'_>, place: &Place) -> Result<Vec<Controller>> {
     let webhooks = behind_service(invocation, place)?;
     Ok(webhooks.map(Webhooks::controllers).transpose()?.unwrap_or_default())
 }
 
 /// The paths of the webhooks, by which their metrics name them.
-pub(super) fn paths(invocation: &Invocation<'_>) -> Result<Vec<String>, BoxError> {
+pub(super) fn paths(invocation: &Invocation<'_>) -> Result<Vec<String>> {
     Ok(invocation.app.program().take_webhooks()?.iter().map(Webhook::path).collect())
 }
 
@@ -54,7 +54,7 @@ pub(super) async fn inspect(
     invocation: &Invocation<'_>,
     place: &Place,
     client: &Client,
-) -> Result<Vec<(Verdict, String)>, BoxError> {
+) -> Result<Vec<(Verdict, String)>> {
     let Some(webhooks) = behind_service(invocation, place)? else { return Ok(Vec::new()) };
     let found = webhooks.inspect(client).await?.into_iter();
     Ok(found
@@ -72,7 +72,7 @@ pub(super) async fn unregister(
     place: &Place,
     client: &Client,
     say: impl Fn(&str, String),
-) -> Result<(), BoxError> {
+) -> Result<()> {
     let Some(installed) = installed(invocation, place)? else { return Ok(()) };
     for kind in installed.configurations(client).await? {
         say("delete", format!("{kind} {}", installed.configuration));
@@ -89,7 +89,7 @@ pub(super) async fn delete_secret(
     place: &Place,
     client: &Client,
     say: impl Fn(&str, String),
-) -> Result<(), BoxError> {
+) -> Result<()> {
     let Some(installed) = installed(invocation, place)? else { return Ok(()) };
     Ok(delete_or_keep(&installed, client, invocation.settings.dry_run, say).await?)
 }
@@ -119,12 +119,12 @@ async fn delete_or_keep(
     }
 }
 
-fn installed(invocation: &Invocation<'_>, place: &Place) -> Result<Option<Installed>, BoxError> {
+fn installed(invocation: &Invocation<'_>, place: &Place) -> Result<Option<Installed>> {
     Ok(behind_service(invocation, place)?.map(Webhooks::installed).transpose()?)
 }
 
 /// The webhooks with the settings of the flags, if the program has some.
-fn configured(invocation: &Invocation<'_>, namespace: &str) -> Result<Option<Webhooks>, BoxError> {
+fn configured(invocation: &Invocation<'_>, namespace: &str) -> Result<Option<Webhooks>> {
     let all = invocation.app.program().take_webhooks()?;
     if all.is_empty() {
         return Ok(None);
@@ -140,7 +140,7 @@ fn configured(invocation: &Invocation<'_>, namespace: &str) -> Result<Option<Web
 }
 
 /// The webhooks behind the Service of the manifests.
-fn behind_service(invocation: &Invocation<'_>, place: &Place) -> Result<Option<Webhooks>, BoxError> {
+fn behind_service(invocation: &Invocation<'_>, place: &Place) -> Result<Option<Webhooks>> {
     let webhooks = configured(invocation, &place.namespace)?;
     let port = invocation.settings.webhook_port.unwrap_or(PORT);
     Ok(webhooks.map(|webhooks| {
@@ -165,10 +165,7 @@ fn with_flags(error: StartError) -> BoxError {
 impl Served {
     /// Serves on loopback, where the API server of `dev` is, too. The controllers register them.
     #[cfg(feature = "apiserver")]
-    pub(super) fn on_loopback(
-        invocation: &Invocation<'_>,
-        namespace: &str,
-    ) -> Result<(Self, Vec<Controller>), BoxError> {
+    pub(super) fn on_loopback(invocation: &Invocation<'_>, namespace: &str) -> Result<(Self, Vec<Controller>)> {
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
         let webhooks = configured(invocation, namespace)?;
         Self::serve(webhooks.map(|webhooks| webhooks.listen(address).local()), End::AtOnce)
@@ -180,7 +177,7 @@ impl Served {
         invocation: &Invocation<'_>,
         connection: &Connection,
         lease_namespace: String,
-    ) -> Result<(Self, Vec<Controller>), BoxError> {
+    ) -> Result<(Self, Vec<Controller>)> {
         let settings = &invocation.settings;
         let Some(url) = &settings.webhook_url else {
             if connection.in_pod {
@@ -212,7 +209,7 @@ impl Served {
         Self::serve(webhooks.map(developed), End::Removed)
     }
 
-    fn serve(webhooks: Option<Webhooks>, end: End) -> Result<(Self, Vec<Controller>), BoxError> {
+    fn serve(webhooks: Option<Webhooks>, end: End) -> Result<(Self, Vec<Controller>)> {
         let Some(webhooks) = webhooks else { return Ok((Self::default(), Vec::new())) };
         let (running, controllers) = webhooks.serve().map_err(with_flags)?;
         Ok((Self(Some((running, end))), controllers))

@@ -9,7 +9,7 @@ use futures_util::FutureExt;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use kooper_runtime::BoxError;
+use kooper_runtime::Result;
 use kooper_serving::{Limits, Running};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
@@ -54,12 +54,7 @@ pub(super) async fn accept(socket: &tokio::net::TcpListener, shared: &Arc<Shared
     .await;
 }
 
-async fn serve(
-    stream: TcpStream,
-    acceptor: TlsAcceptor,
-    running: Running,
-    shared: Arc<Shared>,
-) -> Result<(), BoxError> {
+async fn serve(stream: TcpStream, acceptor: TlsAcceptor, running: Running, shared: Arc<Shared>) -> Result<()> {
     // Small responses are sent at once.
     stream.set_nodelay(true)?;
     let began = tokio::time::Instant::now();

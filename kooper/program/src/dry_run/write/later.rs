@@ -2,8 +2,8 @@
 
 use http::StatusCode;
 use k8s_openapi::jiff::Timestamp;
+use kooper_runtime::Result;
 use serde_json::{Value, json};
-use tower::BoxError;
 
 use super::super::answer::{Answer, formed};
 use super::super::entry::{Entry, UNSTORED};
@@ -15,7 +15,7 @@ use kooper_access::internal::three_way_merge::{merge, merge_patch};
 use kooper_runtime::internal::client::Next;
 
 /// A write of an object of the cluster that the dry run has changed before.
-pub(super) async fn again(next: &Next, write: &Write, entry: &mut Entry) -> Result<Answer, BoxError> {
+pub(super) async fn again(next: &Next, write: &Write, entry: &mut Entry) -> Result<Answer> {
     let (Some(base), Some(now)) = (entry.base().cloned(), entry.now().cloned()) else {
         return Ok(Answer::not_found(&write.target));
     };
@@ -73,12 +73,7 @@ pub(super) async fn again(next: &Next, write: &Write, entry: &mut Entry) -> Resu
 }
 
 /// A write of an object that only the dry run has created, or has deleted.
-pub(super) async fn here(
-    next: &Next,
-    write: &Write,
-    entry: &mut Entry,
-    is_namespace_new: bool,
-) -> Result<Answer, BoxError> {
+pub(super) async fn here(next: &Next, write: &Write, entry: &mut Entry, is_namespace_new: bool) -> Result<Answer> {
     let Some(now) = entry.now().cloned() else {
         // It was deleted: only a new one can be written.
         let creates = write.change == Change::Create || (write.change == Change::Apply && !write.target.is_status());
@@ -153,7 +148,7 @@ pub(super) async fn here(
 
 /// Creates an object although the cluster still has another one of its name. Returns the object, or
 /// the refusal of the API server.
-async fn unnamed(next: &Next, write: &Write, entry: &Entry) -> Result<Result<Value, Answer>, BoxError> {
+async fn unnamed(next: &Next, write: &Write, entry: &Entry) -> Result<Result<Value, Answer>> {
     let name = entry.name().unwrap_or_default();
     let answer = write.as_unnamed_creation(&name)?.send(next).await?;
     let Some(mut object) = write.object(&answer).filter(|_| answer.is_success()) else { return Ok(Err(answer)) };
