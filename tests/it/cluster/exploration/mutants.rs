@@ -48,6 +48,10 @@ macro_rules! mutant {
 /// Names that a process remembers.
 type Names = Mutex<HashSet<String>>;
 
+type Secrets = OwnedApplier<Secret>;
+
+type Statuses = StatusWriter<Shop>;
+
 pub(crate) fn all() -> Vec<Mutant> {
     vec![
         mutant!(Opens, Orphans, "a child with a generated name is noted after it is created", noted_late),
@@ -104,8 +108,8 @@ pub(crate) fn all() -> Vec<Mutant> {
 async fn noted_late<const FIXED: bool>(
     shop: Arc<Shop>,
     creator: Creator<Secret>,
-    secrets: OwnedApplier<Secret>,
-    statuses: StatusWriter<Shop>,
+    secrets: Secrets,
+    statuses: Statuses,
 ) -> Result<()> {
     if FIXED {
         secrets.apply_owned(&shop, &shop.secret("key")).await?;
@@ -116,11 +120,7 @@ async fn noted_late<const FIXED: bool>(
     Ok(())
 }
 
-async fn status_first<const FIXED: bool>(
-    shop: Arc<Shop>,
-    secrets: OwnedApplier<Secret>,
-    statuses: StatusWriter<Shop>,
-) -> Result<()> {
+async fn status_first<const FIXED: bool>(shop: Arc<Shop>, secrets: Secrets, statuses: Statuses) -> Result<()> {
     if !FIXED {
         if shop.is_open() {
             return Ok(());
@@ -132,11 +132,7 @@ async fn status_first<const FIXED: bool>(
     Ok(())
 }
 
-async fn both_or_none<const FIXED: bool>(
-    shop: Arc<Shop>,
-    getter: Getter<Secret>,
-    secrets: OwnedApplier<Secret>,
-) -> Result<()> {
+async fn both_or_none<const FIXED: bool>(shop: Arc<Shop>, getter: Getter<Secret>, secrets: Secrets) -> Result<()> {
     if !FIXED && getter.fetch(&shop.key("first")).await?.is_some() {
         return Ok(());
     }
@@ -183,11 +179,7 @@ async fn finalizer_first<const FIXED: bool>(
     Ok(())
 }
 
-async fn exists<const FIXED: bool>(
-    shop: Arc<Shop>,
-    creator: Creator<ConfigMap>,
-    statuses: StatusWriter<Shop>,
-) -> Result<()> {
+async fn exists<const FIXED: bool>(shop: Arc<Shop>, creator: Creator<ConfigMap>, statuses: Statuses) -> Result<()> {
     if shop.is_open() {
         return Ok(());
     }
@@ -200,11 +192,7 @@ async fn exists<const FIXED: bool>(
     Ok(())
 }
 
-async fn ignored<const FIXED: bool>(
-    shop: Arc<Shop>,
-    secrets: OwnedApplier<Secret>,
-    statuses: StatusWriter<Shop>,
-) -> Result<()> {
+async fn ignored<const FIXED: bool>(shop: Arc<Shop>, secrets: Secrets, statuses: Statuses) -> Result<()> {
     if shop.is_open() {
         return Ok(());
     }
@@ -220,7 +208,7 @@ async fn appended<const FIXED: bool>(
     shop: Arc<Shop>,
     notes: Getter<ConfigMap>,
     applier: Applier<ConfigMap>,
-    statuses: StatusWriter<Shop>,
+    statuses: Statuses,
 ) -> Result<()> {
     if shop.is_open() {
         return Ok(());
@@ -232,11 +220,7 @@ async fn appended<const FIXED: bool>(
     Ok(())
 }
 
-async fn random_name<const FIXED: bool>(
-    shop: Arc<Shop>,
-    secrets: OwnedApplier<Secret>,
-    statuses: StatusWriter<Shop>,
-) -> Result<()> {
+async fn random_name<const FIXED: bool>(shop: Arc<Shop>, secrets: Secrets, statuses: Statuses) -> Result<()> {
     let mut status = shop.seen();
     let random = || format!("k{}", fastrand::u64(..));
     // A name in the status may be missing in a stale cache: only one that derives from the object is certain.
@@ -247,24 +231,20 @@ async fn random_name<const FIXED: bool>(
     Ok(())
 }
 
-async fn timed<const FIXED: bool>(shop: Arc<Shop>, start: State<Instant>, statuses: StatusWriter<Shop>) -> Result<()> {
+async fn timed<const FIXED: bool>(shop: Arc<Shop>, start: State<Instant>, statuses: Statuses) -> Result<()> {
     let seconds = i32::try_from(start.elapsed().as_secs())?;
     let status = ShopStatus { count: if FIXED { 0 } else { seconds }, ..Shop::opened() };
     statuses.apply_status(&shop, &status).await?;
     Ok(())
 }
 
-async fn counted<const FIXED: bool>(shop: Arc<Shop>, statuses: StatusWriter<Shop>) -> Result<()> {
+async fn counted<const FIXED: bool>(shop: Arc<Shop>, statuses: Statuses) -> Result<()> {
     let count = if FIXED { 1 } else { shop.seen().count + 1 };
     statuses.apply_status(&shop, &ShopStatus { count, ..Shop::opened() }).await?;
     Ok(())
 }
 
-async fn unordered<const FIXED: bool>(
-    shop: Arc<Shop>,
-    calls: State<AtomicUsize>,
-    statuses: StatusWriter<Shop>,
-) -> Result<()> {
+async fn unordered<const FIXED: bool>(shop: Arc<Shop>, calls: State<AtomicUsize>, statuses: Statuses) -> Result<()> {
     let mut names = vec!["a".to_owned(), "b".to_owned()];
     if !FIXED {
         names.rotate_left(calls.fetch_add(1, Ordering::Relaxed) % 2);
@@ -277,8 +257,8 @@ async fn stale_count<const FIXED: bool>(
     shop: Arc<Shop>,
     reader: Reader<Secret>,
     creator: Creator<Secret>,
-    secrets: OwnedApplier<Secret>,
-    statuses: StatusWriter<Shop>,
+    secrets: Secrets,
+    statuses: Statuses,
 ) -> Result<()> {
     if FIXED {
         for number in 0..shop.spec.size {
@@ -316,7 +296,7 @@ fn everywhere(_: &Secret, shops: &Reader<Shop>) -> Vec<ObjectKey> {
     shops.list().map(|shop| shop.key().clone()).collect()
 }
 
-async fn with_owned(shop: Arc<Shop>, secrets: OwnedApplier<Secret>) -> Result<()> {
+async fn with_owned(shop: Arc<Shop>, secrets: Secrets) -> Result<()> {
     secrets.apply_owned(&shop, &shop.secret("key")).await?;
     Ok(())
 }
@@ -356,7 +336,7 @@ async fn last_size<const FIXED: bool>(
 async fn never_shrinks<const FIXED: bool>(
     shop: Arc<Shop>,
     reader: Reader<Secret>,
-    secrets: OwnedApplier<Secret>,
+    secrets: Secrets,
     deleter: Deleter<Secret>,
 ) -> Result<()> {
     let mut wanted = HashSet::new();
@@ -373,11 +353,7 @@ async fn never_shrinks<const FIXED: bool>(
     Ok(())
 }
 
-async fn label_kept<const FIXED: bool>(
-    shop: Arc<Shop>,
-    secrets: OwnedApplier<Secret>,
-    patcher: Patcher<Secret>,
-) -> Result<()> {
+async fn label_kept<const FIXED: bool>(shop: Arc<Shop>, secrets: Secrets, patcher: Patcher<Secret>) -> Result<()> {
     secrets.apply_owned(&shop, &shop.secret("key")).await?;
     let color = shop.spec.color.clone();
     if FIXED || color.is_some() {
@@ -387,11 +363,7 @@ async fn label_kept<const FIXED: bool>(
     Ok(())
 }
 
-async fn first_only<const FIXED: bool>(
-    shop: Arc<Shop>,
-    secrets: OwnedApplier<Secret>,
-    statuses: StatusWriter<Shop>,
-) -> Result<()> {
+async fn first_only<const FIXED: bool>(shop: Arc<Shop>, secrets: Secrets, statuses: Statuses) -> Result<()> {
     if !FIXED && shop.is_open() {
         return Ok(());
     }
@@ -400,7 +372,7 @@ async fn first_only<const FIXED: bool>(
     Ok(())
 }
 
-async fn high_water<const FIXED: bool>(shop: Arc<Shop>, statuses: StatusWriter<Shop>) -> Result<()> {
+async fn high_water<const FIXED: bool>(shop: Arc<Shop>, statuses: Statuses) -> Result<()> {
     let count = if FIXED { shop.spec.size } else { shop.spec.size.max(shop.seen().count) };
     statuses.apply_status(&shop, &ShopStatus { count, ..Shop::opened() }).await?;
     Ok(())
@@ -409,9 +381,9 @@ async fn high_water<const FIXED: bool>(shop: Arc<Shop>, statuses: StatusWriter<S
 async fn again_at_start<const FIXED: bool>(
     shop: Arc<Shop>,
     names: State<Names>,
-    secrets: OwnedApplier<Secret>,
+    secrets: Secrets,
     deleter: Deleter<Secret>,
-    statuses: StatusWriter<Shop>,
+    statuses: Statuses,
 ) -> Result<()> {
     let new = names.lock().insert(shop.name_any());
     if new && !FIXED {
@@ -422,11 +394,7 @@ async fn again_at_start<const FIXED: bool>(
     Ok(())
 }
 
-async fn from_zero<const FIXED: bool>(
-    shop: Arc<Shop>,
-    begun: State<AtomicBool>,
-    statuses: StatusWriter<Shop>,
-) -> Result<()> {
+async fn from_zero<const FIXED: bool>(shop: Arc<Shop>, begun: State<AtomicBool>, statuses: Statuses) -> Result<()> {
     let begins = !begun.swap(true, Ordering::Relaxed);
     let count = if begins && !FIXED { 0 } else { (shop.seen().count + 1).min(16) };
     statuses.apply_status(&shop, &ShopStatus { count, ..Shop::opened() }).await?;
@@ -441,8 +409,8 @@ async fn locked<const FIXED: bool>(
     creator: Creator<ConfigMap>,
     notes: Getter<ConfigMap>,
     deleter: Deleter<ConfigMap>,
-    secrets: OwnedApplier<Secret>,
-    statuses: StatusWriter<Shop>,
+    secrets: Secrets,
+    statuses: Statuses,
 ) -> Result<Action> {
     let lock = ObjectKey::namespaced("default", "lock");
     let own = ObjectKey::namespaced("default", &shop.name_any());
