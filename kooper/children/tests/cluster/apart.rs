@@ -12,7 +12,7 @@ use kooper_children::{SlotExt, declare};
 use kube::Api;
 use serde_json::{from_value, json};
 
-use super::{Shop, controller_of, corner, fields, is_ready, ready, writes};
+use super::{Shop, controller_of, corner, fields, ready, run_ready, run_with, writes};
 
 pub(super) fn role(shop: &Shop) -> Result<ClusterRole> {
     let name = format!("{}-{}", shop.name_any(), shop.spec.config);
@@ -39,9 +39,7 @@ pub(super) async fn namespace(cluster: &Cluster) -> Result<Api<ConfigMap>> {
 #[kooper::test]
 async fn children_elsewhere_are_watched_pruned_and_deleted_in_waves(cluster: Cluster) -> Result<()> {
     let configs = namespace(&cluster).await?;
-    let running = cluster.run([ordered()?]).await?;
-    let shop = cluster.create(&corner("a", false, &[])).await?;
-    let shop = cluster.wait(&shop, is_ready).await;
+    let (running, shop) = run_ready(&cluster, ordered()?, &corner("a", false, &[])).await?;
     let config = configs.get("corner").await?;
     assert_eq!((config.owner_references(), config.labels()["kooper.rs/owner"].clone()), (&[][..], shop.uid().unwrap()));
 
@@ -70,9 +68,7 @@ async fn children_elsewhere_are_watched_pruned_and_deleted_in_waves(cluster: Clu
 #[kooper::test]
 async fn children_elsewhere_are_pruned_in_their_order_if_their_slots_were_removed(cluster: Cluster) -> Result<()> {
     let configs = namespace(&cluster).await?;
-    let running = cluster.run([ordered()?]).await?;
-    let shop = cluster.create(&corner("a", false, &[])).await?;
-    let shop = cluster.wait(&shop, is_ready).await;
+    let (running, shop) = run_ready(&cluster, ordered()?, &corner("a", false, &[])).await?;
     running.stop().await?;
     let config = configs.get("corner").await?;
     cluster.patch(&config, json!({"metadata": {"finalizers": ["example.com/slow"]}})).await?;
@@ -120,9 +116,7 @@ async fn a_child_of_another_replica_whose_event_is_late_does_not_outlive_its_own
 #[kooper::test]
 async fn a_deletion_goes_on_under_another_name_of_the_controller(cluster: Cluster) -> Result<()> {
     let configs = namespace(&cluster).await?;
-    let running = cluster.run([ordered()?]).await?;
-    let shop = cluster.create(&corner("a", false, &[])).await?;
-    let shop = cluster.wait(&shop, is_ready).await;
+    let (running, shop) = run_ready(&cluster, ordered()?, &corner("a", false, &[])).await?;
     let config = configs.get("corner").await?;
     cluster.patch(&config, json!({"metadata": {"finalizers": ["example.com/slow"]}})).await?;
     cluster.delete(&shop).await?;
@@ -150,8 +144,7 @@ async fn a_child_elsewhere_of_another_owner_is_left_alone(cluster: Cluster) -> R
     let others: ConfigMap =
         from_value(json!({"metadata": {"name": "corner", "labels": {"kooper.rs/owner": "another"}}}))?;
     let others = configs.create(&Default::default(), &others).await?;
-    let running = cluster.run([ordered()?]).await?;
-    let shop = cluster.create(&corner("a", false, &[])).await?;
+    let (running, shop) = run_with(&cluster, ordered()?, &corner("a", false, &[])).await?;
     let says = |shop: &Shop| ready(shop).is_some_and(|ready| ready.message.contains("another"));
     cluster.wait(&shop, says).await;
     cluster.delete(&shop).await?;

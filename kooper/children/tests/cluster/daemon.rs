@@ -16,7 +16,7 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use super::flags::events;
-use super::{Shop, config, corner, fields, is_ready, ready, run_ready};
+use super::{Shop, config, corner, fields, is_ready, ready, run_ready, run_with};
 
 /// The annotation that notes a failure.
 const FAILED: &str = "kooper.rs/daemon-failed";
@@ -90,8 +90,7 @@ async fn an_owner_whose_daemon_fails_is_not_ready_until_it_has_run_for_a_minute(
             }
         }
     };
-    let running = cluster.run([controller(run)?]).await?;
-    let shop = cluster.create(&corner("a", false, &[])).await?;
+    let (running, shop) = run_with(&cluster, controller(run)?, &corner("a", false, &[])).await?;
     cluster.wait(&shop, has_failed("the bulb is broken")).await;
     assert!(cluster.get::<ConfigMap>("corner-a").await?.is_some(), "its children are applied");
     cluster.wait(&shop, has_panicked).await;
@@ -106,8 +105,7 @@ async fn an_owner_whose_daemon_fails_is_not_ready_until_it_has_run_for_a_minute(
 async fn a_daemon_has_recovered_also_if_its_object_changes_more_than_once_a_minute(cluster: Cluster) -> Result<()> {
     let cluster = cluster.with_timeout(Duration::from_secs(3600));
     let run = |run| async move { if run == 0 { Err("the bulb is broken".into()) } else { forever().await } };
-    let running = cluster.run([controller(run)?]).await?;
-    let shop = cluster.create(&corner("a", false, &[])).await?;
+    let (running, shop) = run_with(&cluster, controller(run)?, &corner("a", false, &[])).await?;
     let shop = cluster.wait(&shop, has_failed("the bulb is broken")).await;
     for number in 0..4 {
         cluster.patch(&shop, json!({"spec": {"config": number.to_string()}})).await?;
@@ -131,8 +129,7 @@ async fn a_recovery_that_cannot_be_noted_is_noted_later_and_the_daemon_goes_on_m
         let measured = measured.clone();
         async move { if run == 0 { Err("the bulb is broken".into()) } else { tick(measured).await } }
     };
-    let running = cluster.run([controller(run)?]).await?;
-    let shop = cluster.create(&corner("a", false, &[])).await?;
+    let (running, shop) = run_with(&cluster, controller(run)?, &corner("a", false, &[])).await?;
     cluster.wait(&shop, has_failed("the bulb is broken")).await;
     cluster.wait(&shop, is_ready).await;
     assert_eq!((refused.times(), delayed.times()), (1, 1));
@@ -171,8 +168,7 @@ async fn a_conflict_of_a_daemon_is_not_noted_as_a_failure(cluster: Cluster) -> R
             forever().await
         }
     };
-    let running = cluster.run([controller(run)?]).await?;
-    let shop = cluster.create(&corner("a", false, &[])).await?;
+    let (running, shop) = run_with(&cluster, controller(run)?, &corner("a", false, &[])).await?;
     tokio::time::timeout(Duration::from_secs(60), again.notified()).await?;
     cluster.wait(&shop, is_ready).await;
     assert_eq!(patches.times(), 0);
@@ -183,8 +179,7 @@ async fn a_conflict_of_a_daemon_is_not_noted_as_a_failure(cluster: Cluster) -> R
 async fn a_conflict_of_a_daemon_that_is_not_retried_is_noted_as_a_failure(cluster: Cluster) -> Result<()> {
     let cluster = cluster.with_timeout(Duration::from_secs(3600));
     let run = |run| async move { if run == 0 { Err(conflict()) } else { forever().await } };
-    let running = cluster.run([controller_with(Some(0), run)?]).await?;
-    let shop = cluster.create(&corner("a", false, &[])).await?;
+    let (running, shop) = run_with(&cluster, controller_with(Some(0), run)?, &corner("a", false, &[])).await?;
     let failed = |shop: &Shop| ready(shop).is_some_and(|one| one.status == "False" && one.reason == "DaemonFailed");
     let shop = cluster.wait(&shop, failed).await;
     cluster.patch(&shop, json!({"spec": {"config": "b"}})).await?;
@@ -195,8 +190,7 @@ async fn a_conflict_of_a_daemon_that_is_not_retried_is_noted_as_a_failure(cluste
 #[kooper::test(start_paused = true)]
 async fn the_event_about_a_daemon_that_panicked_has_the_place(cluster: Cluster) -> Result<()> {
     let run = |run| async move { if run == 0 { panic!("a short circuit") } else { forever().await } };
-    let running = cluster.run([controller(run)?]).await?;
-    let shop = cluster.create(&corner("a", false, &[])).await?;
+    let (running, shop) = run_with(&cluster, controller(run)?, &corner("a", false, &[])).await?;
     cluster.wait(&shop, has_panicked).await;
     let message = loop {
         if let [event, ..] = &*events(&cluster, "ReconcileFailed").await? {
@@ -211,8 +205,7 @@ async fn the_event_about_a_daemon_that_panicked_has_the_place(cluster: Cluster) 
 #[kooper::test(start_paused = true)]
 async fn an_owner_whose_daemon_has_finished_after_a_failure_is_ready(cluster: Cluster) -> Result<()> {
     let run = |run| async move { if run == 0 { Err("the bulb is broken".into()) } else { Ok(()) } };
-    let running = cluster.run([controller(run)?]).await?;
-    let shop = cluster.create(&corner("a", false, &[])).await?;
+    let (running, shop) = run_with(&cluster, controller(run)?, &corner("a", false, &[])).await?;
     cluster.wait(&shop, has_failed("the bulb is broken")).await;
     cluster.wait(&shop, is_ready).await;
     running.stop().await

@@ -13,7 +13,7 @@ use kooper_children::{Children, SlotExt, declare, wait};
 use parking_lot::Mutex;
 use serde_json::json;
 
-use super::{Shop, corner, fields, is_ready, ready, run_settled, writes};
+use super::{Shop, corner, fields, is_ready, ready, run_settled, run_with, writes};
 
 fn named(shop: &Shop, suffix: &str) -> ConfigMap {
     let mut config = ConfigMap::default();
@@ -219,8 +219,7 @@ pub(super) async fn events(cluster: &Cluster, reason: &str) -> Result<Vec<Event>
 
 #[kooper::test(start_paused = true)]
 async fn a_child_that_is_another_one_in_each_pass_is_applied_with_pauses(cluster: Cluster) -> Result<()> {
-    let running = cluster.run([declared!(restless)?]).await?;
-    let shop = cluster.create(&corner("a", false, &[])).await?;
+    let (running, shop) = run_with(&cluster, declared!(restless)?, &corner("a", false, &[])).await?;
     for number in 0..10 {
         while CALLS.load(Ordering::Relaxed) <= number {
             tokio::time::sleep(Duration::from_millis(10)).await;

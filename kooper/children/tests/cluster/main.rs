@@ -157,20 +157,22 @@ fn is_ready(shop: &Shop) -> bool {
     ready(shop).is_some_and(|ready| ready.status == "True" && ready.observed_generation == shop.metadata.generation)
 }
 
+/// Runs a controller, and creates a shop.
+async fn run_with(cluster: &Cluster, controller: Controller, shop: &Shop) -> Result<(Running, Shop)> {
+    Ok((cluster.run([controller]).await?, cluster.create(shop).await?))
+}
+
 /// Runs a controller, creates a shop, and waits until no call is due.
 async fn run_settled(cluster: &Cluster, controller: Controller, shop: &Shop) -> Result<(Running, Shop)> {
-    let running = cluster.run([controller]).await?;
-    let shop = cluster.create(shop).await?;
+    let ran = run_with(cluster, controller, shop).await?;
     cluster.settle().await;
-    Ok((running, shop))
+    Ok(ran)
 }
 
 /// Runs a controller, creates a shop, and waits until it is ready.
 async fn run_ready(cluster: &Cluster, controller: Controller, shop: &Shop) -> Result<(Running, Shop)> {
-    let running = cluster.run([controller]).await?;
-    let shop = cluster.create(shop).await?;
-    cluster.wait(&shop, is_ready).await;
-    Ok((running, shop))
+    let (running, shop) = run_with(cluster, controller, shop).await?;
+    Ok((running, cluster.wait(&shop, is_ready).await))
 }
 
 /// The writes to these resources, as `verb resource`, in their order.
@@ -183,9 +185,7 @@ fn writes(cluster: &Cluster, resources: &[&str]) -> Vec<String> {
 
 #[kooper::test]
 async fn children_are_created_in_their_order_and_the_owner_is_ready_when_all_are(cluster: Cluster) -> Result<()> {
-    let running = cluster.run([controller()?]).await?;
-    let shop = cluster.create(&corner("a", true, &["1", "2"])).await?;
-    let shop = cluster.wait(&shop, is_ready).await;
+    let (running, shop) = run_ready(&cluster, controller()?, &corner("a", true, &["1", "2"])).await?;
     assert_eq!(shop.status.map(|status| status.open), Some(1));
     let web: Deployment = cluster.get("corner").await?.ok_or("there is no Deployment")?;
     assert_eq!(web.labels()["kooper.rs/slot"], "web");

@@ -14,7 +14,7 @@ use parking_lot::Mutex;
 use tokio::sync::{Notify, Semaphore};
 
 use super::apart::{elsewhere, namespace, ordered, role};
-use super::{Shop, corner, fields, run_settled};
+use super::{Shop, corner, fields, run_settled, run_with};
 
 async fn delete(cluster: &Cluster, shop: &Shop) -> Result<()> {
     let shops: Api<Shop> = Api::namespaced(cluster.client(), cluster.namespace());
@@ -76,8 +76,7 @@ async fn the_children_outlive_their_owner_if_the_finalizer_is_removed_while_the_
         .handler(children.handler(handler))
         .cleanup("example.com/shop", children.deletion(async || {}))
         .build()?;
-    let running = cluster.run([controller]).await?;
-    let shop = cluster.create(&corner("a", false, &[])).await?;
+    let (running, shop) = run_with(&cluster, controller, &corner("a", false, &[])).await?;
     tokio::time::timeout(Duration::from_secs(60), begun.notified()).await?;
     delete(&cluster, &shop).await?;
     forgotten(&cluster, &shop).await;

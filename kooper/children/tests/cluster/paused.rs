@@ -10,7 +10,7 @@ use kooper::{ConfigError, Controller};
 use kooper_children::declare;
 use serde_json::{Value, json};
 
-use super::{Shop, config, corner, fields, is_ready, ready, run_ready, writes};
+use super::{Shop, config, corner, fields, is_ready, ready, run_ready, run_with, writes};
 
 const STATUS: &str = "shops.example.com/status";
 const PAUSE: &str = "example.com/pause";
@@ -43,8 +43,7 @@ async fn now(cluster: &Cluster) -> Result<Shop> {
 #[kooper::test(start_paused = true)]
 async fn an_owner_says_that_it_is_paused_until_it_is_resumed(cluster: Cluster) -> Result<()> {
     let calls = Arc::default();
-    let running = cluster.run([counting(&calls)?]).await?;
-    let shop = cluster.create(&corner("a", false, &[])).await?;
+    let (running, shop) = run_with(&cluster, counting(&calls)?, &corner("a", false, &[])).await?;
     let before = now(&cluster).await?;
     assert!(is_ready(&before) && paused(&before).is_none());
     let (count, sent) = (calls.load(Ordering::Relaxed), writes(&cluster, &[STATUS]).len());

@@ -16,8 +16,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{from_value, json};
 
 use super::{
-    Shop, config, controller, controller_of, corner, fields, front, is_ready, password, ready, run_settled, shelves,
-    writes,
+    Shop, config, controller, controller_of, corner, fields, front, is_ready, password, ready, run_ready, run_settled,
+    shelves, writes,
 };
 
 /// A version of the program with one of its slots.
@@ -28,9 +28,7 @@ fn without_web() -> Result<Controller, ConfigError> {
 
 /// A shop with the children of all slots, whose program has stopped.
 async fn left(cluster: &Cluster) -> Result<Shop> {
-    let running = cluster.run([controller()?]).await?;
-    let shop = cluster.create(&corner("a", true, &["1"])).await?;
-    let shop = cluster.wait(&shop, is_ready).await;
+    let (running, shop) = run_ready(cluster, controller()?, &corner("a", true, &["1"])).await?;
     running.stop().await?;
     Ok(shop)
 }

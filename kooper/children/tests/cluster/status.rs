@@ -13,7 +13,8 @@ use kooper_children::declare;
 use serde_json::{Value, json};
 
 use super::{
-    Shop, ShopStatus, config, controller, corner, counting, fields, is_ready, ready, run_ready, run_settled, writes,
+    Shop, ShopStatus, config, controller, corner, counting, fields, is_ready, ready, run_ready, run_settled, run_with,
+    writes,
 };
 
 const STATUS: &str = "shops.example.com/status";
@@ -41,8 +42,7 @@ macro_rules! with_handler {
 #[kooper::test]
 async fn the_status_names_the_slot_that_is_waited_for_and_the_cause(cluster: Cluster) -> Result<()> {
     cluster.stop_workloads().await;
-    let running = cluster.run([controller()?]).await?;
-    let shop = cluster.create(&corner("a", true, &[])).await?;
+    let (running, shop) = run_with(&cluster, controller()?, &corner("a", true, &[])).await?;
     let web: Deployment = cluster.wait("corner", |_: &Deployment| true).await;
     let seen = json!({"status": {"observedGeneration": web.metadata.generation, "updatedReplicas": 1, "replicas": 1}});
     cluster.patch_status(&web, seen).await?;
@@ -71,8 +71,7 @@ fn available(web: &Deployment) -> Value {
 async fn a_child_is_judged_by_the_response_to_its_apply_while_the_cache_is_older(cluster: Cluster) -> Result<()> {
     cluster.stop_workloads().await;
     let (controller, calls) = counting()?;
-    let running = cluster.run([controller]).await?;
-    let shop = cluster.create(&corner("a", false, &[])).await?;
+    let (running, shop) = run_with(&cluster, controller, &corner("a", false, &[])).await?;
     let web: Deployment = cluster.wait("corner", |_: &Deployment| true).await;
     cluster.patch_status(&web, available(&web)).await?;
     cluster.wait(&shop, is_ready).await;
@@ -142,8 +141,7 @@ async fn a_handler_that_keeps_failing_after_its_write_stays_not_ready(cluster: C
         statuses.apply_status(&shop, &ShopStatus { open: 1, ..ShopStatus::default() }).await?;
         if shop.spec.front { Ok(()) } else { Err("there is no front".into()) }
     }
-    let running = cluster.run([with_handler!(fails)()?]).await?;
-    let shop = cluster.create(&corner("a", false, &[])).await?;
+    let (running, shop) = run_with(&cluster, with_handler!(fails)()?, &corner("a", false, &[])).await?;
     tokio::time::sleep(Duration::from_secs(600)).await;
     let failing = now(&cluster).await?;
     assert_eq!(ready(&failing).map(|one| (one.status.as_str(), one.reason.as_str())), Some(("False", "HandlerFailed")));
@@ -156,8 +154,7 @@ async fn a_handler_that_keeps_failing_after_its_write_stays_not_ready(cluster: C
 #[kooper::test]
 async fn a_child_that_cannot_become_ready_stalls_the_owner(cluster: Cluster) -> Result<()> {
     cluster.stop_workloads().await;
-    let running = cluster.run([controller()?]).await?;
-    let shop = cluster.create(&corner("a", true, &[])).await?;
+    let (running, shop) = run_with(&cluster, controller()?, &corner("a", true, &[])).await?;
     let web: Deployment = cluster.wait("corner", |_: &Deployment| true).await;
     let stuck = json!({"status": {"observedGeneration": web.metadata.generation, "conditions": [
         {"type": "Progressing", "status": "False", "reason": "ProgressDeadlineExceeded"},
@@ -208,8 +205,7 @@ async fn an_owner_whose_handler_fails_is_not_ready(cluster: Cluster) -> Result<(
     async fn fail(shop: Arc<Shop>) -> Result<()> {
         if shop.spec.front { Err("the door is jammed".into()) } else { Ok(()) }
     }
-    let running = cluster.run([with_handler!(fail)()?]).await?;
-    let shop = cluster.create(&corner("a", true, &[])).await?;
+    let (running, shop) = run_with(&cluster, with_handler!(fail)()?, &corner("a", true, &[])).await?;
     let says = |shop: &Shop| ready(shop).is_some_and(|ready| ready.message == "the door is jammed");
     cluster.wait(&shop, says).await;
     assert!(cluster.get::<ConfigMap>("corner-a").await?.is_some());
