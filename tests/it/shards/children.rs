@@ -14,13 +14,12 @@ use kooper::prelude::*;
 use kooper::shards::Shards;
 use kooper::testing::Cluster;
 use kooper_runtime::internal::client::{RequestLayer, from_fn};
-use kooper_runtime::internal::leader::new_identity;
 use parking_lot::Mutex;
 use serde_json::json;
 use tower::ServiceExt;
 
-use super::replicas::{Noted, Notes, create};
-use crate::fixture::{Running, eventually, run_edited, with_name};
+use super::replicas::{self, Noted, Notes, create};
+use crate::fixture::{Running, eventually, with_name};
 
 /// The time for a crash to be noticed, and for calls after that.
 const SETTLE: Duration = Duration::from_secs(30);
@@ -56,10 +55,7 @@ fn recording(queries: &Queries) -> RequestLayer {
 
 /// A replica whose caches are measured.
 fn replica(cluster: &Cluster, controller: Controller, queries: &Queries) -> Running {
-    run_edited(Some(cluster.client()), [controller], |builder| {
-        let builder = builder.program("shop").lease_namespace(cluster.namespace()).identity(new_identity());
-        builder.client_layer(recording(queries))
-    })
+    replicas::replica(cluster, controller, recording(queries))
 }
 
 /// The number of objects in the caches of a replica.

@@ -15,7 +15,7 @@ use kooper::testing::Cluster;
 use kooper::{Controller, Operator};
 use kooper_runtime::internal::leader::new_identity;
 
-use super::replicas::{Notes, create, failing, noting_by, permit_everything, replica_of, spread, touch};
+use super::replicas::{Notes, create, failing, noting, noting_by, permit_everything, replica_of, spread, touch};
 use crate::fixture::{Log, eventually, run_edited};
 
 const MINUTE: Duration = Duration::from_secs(60);
@@ -115,7 +115,7 @@ async fn a_task_at_times_runs_once_at_each_of_them_wherever_its_shard_is(cluster
             async {}
         };
         let hourly = Task::cron("hourly", "0 * * * *").shard_of("notes").handler(handler).build()?;
-        Ok([noting_by(who, &objects, |builder| builder.shards(Shards::new(16))).build()?, hourly])
+        Ok([noting(who, &objects).build()?, hourly])
     };
     let mut last = cluster.run(start("a")?).await?;
     for who in ["b", "c"] {
@@ -144,7 +144,7 @@ async fn a_task_runs_although_its_objects_are_listed_long_after_its_shard_was_ga
         noted.note("run");
         async {}
     });
-    let controllers = [noting_by("a", &notes, |builder| builder.shards(Shards::new(16))).build()?, task.build()?];
+    let controllers = [noting("a", &notes).build()?, task.build()?];
     let replica = replica_of(&cluster, controllers, failing("/secrets", &fails));
     tokio::time::sleep(SETTLE).await;
     assert_eq!(spread(&touch(&cluster, &objects, "1", &notes).await?), [("a", 3)].into(), "the shards are owned");
@@ -169,7 +169,7 @@ async fn a_run_of_a_task_has_the_drain_time_after_a_stop(cluster: Cluster) -> Re
                 noted.note("ends");
             }
         });
-        let controllers = [noting_by("a", &notes, |builder| builder.shards(Shards::new(16))).build()?, task.build()?];
+        let controllers = [noting("a", &notes).build()?, task.build()?];
         let replica = run_edited(Some(cluster.client()), controllers, |builder| {
             let builder = builder.program("shop").lease_namespace(cluster.namespace()).identity(new_identity());
             builder.drain_timeout(drain)
