@@ -1,6 +1,5 @@
 //! What a key waits for, as a sentence.
 
-use std::fmt;
 use std::time::Duration;
 
 use kooper_runtime::internal::queue::{Run, Timer, Waiting};
@@ -10,72 +9,51 @@ use super::model::shown;
 
 /// What a key waits for.
 pub(super) fn described(waiting: &Waiting) -> String {
-    Sentence(waiting).to_string()
-}
-
-struct Sentence<'a>(&'a Waiting);
-
-impl fmt::Display for Sentence<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let waiting = self.0;
-        match waiting.run {
-            Some(Run::Last) => return f.write_str("it is running"),
-            Some(Run::MayFollow) => {
-                return f.write_str(
-                    "it is running, and runs once more afterwards unless all changes since then are its own writes",
-                );
-            }
-            None => {}
+    match waiting.run {
+        Some(Run::Last) => return "it is running".to_owned(),
+        Some(Run::MayFollow) => {
+            return "it is running, and runs once more afterwards unless all changes since then are its own writes"
+                .to_owned();
         }
-        if let Some((time, lane)) = waiting.queued {
-            return write!(f, "it has waited {} for a worker, in the lane of {}", Time(time), name(lane));
-        }
-        if let Some(limit) = waiting.parked {
-            return write!(
-                f,
-                "it waits until the caches contain the writes of its last call, for at most {}",
-                Time(limit)
-            );
-        }
-        if let Some(forbidden) = waiting.forbidden {
-            write!(f, "it lacks a permission: ")?;
-            match (forbidden.probe, forbidden.is_first) {
-                (None, _) => write!(
-                    f,
-                    "it has been granted for another object, so this one is retried, at the shared retry rate"
-                )?,
-                (Some(time), true) => write!(f, "it is retried in {}", Time(time))?,
-                (Some(time), false) => {
-                    write!(f, "another object that lacks it is retried in {}", Time(time))?;
-                    write!(f, ", and this one after that one succeeds")?;
-                }
+        None => {}
+    }
+    if let Some((time, lane)) = waiting.queued {
+        return format!("it has waited {} for a worker, in the lane of {}", shown(time), name(lane));
+    }
+    if let Some(limit) = waiting.parked {
+        let limit = shown(limit);
+        return format!("it waits until the caches contain the writes of its last call, for at most {limit}");
+    }
+    if let Some(forbidden) = waiting.forbidden {
+        let retried = match (forbidden.probe.map(shown), forbidden.is_first) {
+            (None, _) => {
+                "it has been granted for another object, so this one is retried, at the shared retry rate".to_owned()
             }
-            return match waiting.timer {
-                Some((time, _)) => write!(f, "; if it changes, it is called in {}", Time(time)),
-                None => Ok(()),
-            };
-        }
-        if let Some(time) = waiting.debounced {
-            return write!(f, "it has changed, and is called in {} if nothing else changes", Time(time));
-        }
-        let failures = waiting.failures.unwrap_or(0);
-        match waiting.timer {
-            Some((Duration::ZERO, Timer::Retry)) => {
-                f.write_str("its retry is due, and waits for the shared retry rate")
+            (Some(time), true) => format!("it is retried in {time}"),
+            (Some(time), false) => {
+                format!("another object that lacks it is retried in {time}, and this one after that one succeeds")
             }
-            Some((time, Timer::Retry)) => write!(f, "it is retried in {}, after {}", Time(time), Failures(failures)),
-            Some((time, Timer::Held)) => {
-                write!(f, "it has changed, and is called in {}, after {}", Time(time), Failures(failures))
-            }
-            Some((time, Timer::Conflict)) => write!(f, "it met a conflict, and is called again in {}", Time(time)),
-            Some((time, Timer::Requeue)) => write!(f, "its requeue is due in {}", Time(time)),
-            None => {
-                if waiting.failures.is_some() {
-                    f.write_str("it is not retried: ")?;
-                }
-                f.write_str("it waits for a change")?;
-                waiting.resync.map_or(Ok(()), |time| write!(f, ", or for its resync in {}", Time(time)))
-            }
+        };
+        let called = waiting.timer.map(|(time, _)| format!("; if it changes, it is called in {}", shown(time)));
+        return format!("it lacks a permission: {retried}{}", called.unwrap_or_default());
+    }
+    if let Some(time) = waiting.debounced {
+        return format!("it has changed, and is called in {} if nothing else changes", shown(time));
+    }
+    let failures = match waiting.failures.unwrap_or(0) {
+        1 => "1 failure".to_owned(),
+        failures => format!("{failures} failures"),
+    };
+    match waiting.timer {
+        Some((Duration::ZERO, Timer::Retry)) => "its retry is due, and waits for the shared retry rate".to_owned(),
+        Some((time, Timer::Retry)) => format!("it is retried in {}, after {failures}", shown(time)),
+        Some((time, Timer::Held)) => format!("it has changed, and is called in {}, after {failures}", shown(time)),
+        Some((time, Timer::Conflict)) => format!("it met a conflict, and is called again in {}", shown(time)),
+        Some((time, Timer::Requeue)) => format!("its requeue is due in {}", shown(time)),
+        None => {
+            let dropped = if waiting.failures.is_some() { "it is not retried: " } else { "" };
+            let resync = waiting.resync.map(|time| format!(", or for its resync in {}", shown(time)));
+            format!("{dropped}it waits for a change{}", resync.unwrap_or_default())
         }
     }
 }
@@ -85,24 +63,6 @@ fn name(lane: Lane) -> &'static str {
         Lane::Event => "events",
         Lane::Retry => "retries and requeues",
         Lane::Background => "resyncs and first lists",
-    }
-}
-
-/// `1 failure`, `2 failures`
-struct Failures(u32);
-
-impl fmt::Display for Failures {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} failure{}", self.0, if self.0 == 1 { "" } else { "s" })
-    }
-}
-
-/// A duration for people: in tenths of a second below ten seconds, else in seconds.
-struct Time(Duration);
-
-impl fmt::Display for Time {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&shown(self.0))
     }
 }
 
