@@ -107,12 +107,16 @@ fn known_of(controllers: &[&Controller], place: &Place) -> Grants {
         let mut add = |rule: &Rule, names: &[String], reach: &Reach, because: &str| {
             let namespaces = reach.namespaces(controller.namespaces(), lease_namespace);
             let names: Vec<_> = if names.is_empty() { vec![None] } else { names.iter().cloned().map(Some).collect() };
-            for (namespace, name, verb) in product(&namespaces, &names, &rule.verbs) {
-                let (group, resource, subresource) =
-                    (rule.group.clone(), rule.resource.clone(), rule.subresource.clone());
-                let grant = Grant { namespace, group, resource, subresource, name, verb };
-                let because = format!("{because} of the controller `{}`", controller.name());
-                grants.entry(grant).or_default().insert(because);
+            let because = format!("{because} of the controller `{}`", controller.name());
+            for namespace in &namespaces {
+                for name in &names {
+                    for verb in &rule.verbs {
+                        let Rule { group, resource, subresource, .. } = rule.clone();
+                        let (namespace, name, verb) = (namespace.clone(), name.clone(), verb.clone());
+                        let grant = Grant { namespace, group, resource, subresource, name, verb };
+                        grants.entry(grant).or_default().insert(because.clone());
+                    }
+                }
             }
         };
         let graph = controller.extensions().get::<Graph>();
@@ -195,17 +199,6 @@ pub(crate) fn warnings(controllers: &[Controller]) -> Vec<String> {
     warnings
 }
 
-fn product<'a>(
-    namespaces: &'a [Option<String>],
-    names: &'a [Option<String>],
-    verbs: &'a [String],
-) -> impl Iterator<Item = (Option<String>, Option<String>, String)> + 'a {
-    namespaces.iter().flat_map(move |namespace| {
-        let of = move |name: &'a Option<String>| verbs.iter().map(move |verb| (namespace, name, verb));
-        names.iter().flat_map(of).map(|(namespace, name, verb)| (namespace.clone(), name.clone(), verb.clone()))
-    })
-}
-
 impl Place {
     /// The name of the service account.
     #[must_use]
@@ -217,13 +210,10 @@ impl Place {
     /// binding. Several namespaces may contain an installation of the program, so
     /// roles outside of its own namespace include that namespace's name.
     pub(crate) fn role(&self, namespace: Option<&str>) -> String {
-        let Self { namespace: own, .. } = self;
-        let account = self.account();
+        let (own, account) = (&self.namespace, self.account());
         if namespace == Some(own) { account } else { format!("{own}:{account}") }
     }
-}
 
-impl Place {
     /// The metadata of an object of the installation.
     pub(crate) fn metadata(&self, namespace: Option<&str>, name: &str) -> Value {
         let Installation { program, instance } = &self.installation;
