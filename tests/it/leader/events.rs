@@ -30,7 +30,7 @@ fn a_stop_waits_until_the_last_event_is_recorded_on_the_lease() {
     let Some(cluster) = cluster(namespace) else { return };
     let log = Log::default();
     let controller = writer("writer", namespace, "first", &log).build().unwrap();
-    let replica = Replica::with("shop", connection(cluster.kubeconfig(), None), [controller], |operator, client| {
+    let replica = Replica::with(connection(cluster.kubeconfig(), None), [controller], |operator, client| {
         operator.lease_client(client.clone()).client(slow(client))
     });
     wait_for(&log, "first wrote");

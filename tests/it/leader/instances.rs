@@ -27,7 +27,7 @@ fn installed(
         let builder = builder.client(client);
         instance.into_iter().fold(builder, operator::Builder::instance)
     };
-    Replica::with("shop", connection(cluster.kubeconfig(), None), [controller], named)
+    Replica::with(connection(cluster.kubeconfig(), None), [controller], named)
 }
 
 #[test]
@@ -91,9 +91,9 @@ fn a_renamed_program_or_one_that_gets_an_instance_name_waits_for_the_lease_and_t
         let controller = previous.into_iter().fold(controller, kooper::controller::Builder::previous_program);
         let controller = controller.leader_election(quick(namespace)).handler(handler).build().unwrap();
         let named = |builder: operator::Builder, client: Client| {
-            instance.into_iter().fold(builder.client(client), operator::Builder::instance)
+            instance.into_iter().fold(builder.program(program).client(client), operator::Builder::instance)
         };
-        Replica::with(program, connection(cluster.kubeconfig(), None), [controller], named)
+        Replica::with(connection(cluster.kubeconfig(), None), [controller], named)
     };
     let applied_only_by = |manager: &str, data: Value| {
         let get = ["-n", namespace, "get", "configmap", "settings", "--show-managed-fields", "-o", "json"];

@@ -52,7 +52,10 @@ fn a_lease_of_another_program_is_never_acquired_and_both_are_named() {
     let log = Log::default();
     let one = |program: &str, who: &'static str| {
         let controller = writer("writer", namespace, who, &log).leader_election(quick(namespace).lease("both"));
-        Replica::of(program, connection(cluster.kubeconfig(), None), [controller.build().unwrap()])
+        let config = connection(cluster.kubeconfig(), None);
+        Replica::with(config, [controller.build().unwrap()], |operator, client| {
+            operator.program(program).client(client)
+        })
     };
     let shop = one("shop", "shop");
     wait_for(&log, "shop wrote");

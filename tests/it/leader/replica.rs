@@ -1,7 +1,6 @@
 //! Operators with a common Lease, as if each were a separate process.
 
 use std::future::Future;
-use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::ConfigMap;
@@ -9,17 +8,13 @@ use kooper::controller::{Builder, operator};
 use kooper::kube::api::{Patch, PatchParams};
 use kooper::kube::{Api, Client, Config};
 use kooper::leader::LeaderElection;
-use kooper::metrics::Prometheus;
-use kooper::{Call, CancellationToken, Controller, Operator};
-use kooper::{Health, RunError};
+use kooper::{Call, Controller, RunError};
 use kooper_tests::control_plane::ControlPlane;
-use kooper_tests::process::value;
 use kooper_tests::wait::{TIMEOUT, until};
 use serde_json::json;
 use tokio::runtime::{self, Runtime};
-use tokio::task::JoinHandle;
 
-use crate::fixture::Log;
+use crate::fixture::{Log, Running, run_edited};
 use crate::live::{configmap, connection, wait_for_ready};
 
 /// Short timings, so that the tests are fast.
@@ -34,10 +29,7 @@ pub(super) fn quick(namespace: &str) -> LeaderElection {
 /// One operator with its own runtime. It uses one connection for all requests.
 pub(super) struct Replica {
     runtime: Option<Runtime>,
-    shutdown: CancellationToken,
-    health: Health,
-    registry: prometheus::Registry,
-    ended: Option<JoinHandle<Result<(), RunError>>>,
+    running: Running,
 }
 
 impl Replica {
@@ -45,53 +37,36 @@ impl Replica {
         config: impl Future<Output = Config>,
         controllers: impl IntoIterator<Item = Controller>,
     ) -> Self {
-        Self::of("shop", config, controllers)
+        Self::with(config, controllers, operator::Builder::client)
     }
 
-    /// A replica of this program.
-    pub(super) fn of(
-        program: &str,
-        config: impl Future<Output = Config>,
-        controllers: impl IntoIterator<Item = Controller>,
-    ) -> Self {
-        Self::with(program, config, controllers, operator::Builder::client)
-    }
-
-    /// A replica whose clients are set by `clients`.
+    /// A replica of the program `shop` whose clients are set by `clients`.
     pub(super) fn with(
-        program: &str,
         config: impl Future<Output = Config>,
         controllers: impl IntoIterator<Item = Controller>,
         clients: impl FnOnce(operator::Builder, Client) -> operator::Builder,
     ) -> Self {
-        Self::on_runtime(Runtime::new().unwrap(), program, config, controllers, clients)
+        Self::on_runtime(Runtime::new().unwrap(), config, controllers, clients)
     }
 
     /// A replica on a machine with one core.
     pub(super) fn with_one_thread(cluster: &ControlPlane, controller: Builder<ConfigMap>) -> Self {
         let runtime = runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
         let config = connection(cluster.kubeconfig(), None);
-        Self::on_runtime(runtime, "shop", config, [controller.build().unwrap()], operator::Builder::client)
+        Self::on_runtime(runtime, config, [controller.build().unwrap()], operator::Builder::client)
     }
 
     fn on_runtime(
         runtime: Runtime,
-        program: &str,
         config: impl Future<Output = Config>,
         controllers: impl IntoIterator<Item = Controller>,
         clients: impl FnOnce(operator::Builder, Client) -> operator::Builder,
     ) -> Self {
-        let (shutdown, health, registry) = (CancellationToken::new(), Health::default(), prometheus::Registry::new());
-        let operator = runtime.block_on(async {
-            let builder = Operator::builder()
-                .program(program)
-                .health(health.clone())
-                .metrics(Arc::new(Prometheus::new(&registry).unwrap()));
-            let builder = clients(builder, Client::try_from(config.await).unwrap());
-            controllers.into_iter().fold(builder, operator::Builder::controller).build().unwrap()
+        let running = runtime.block_on(async {
+            let client = Client::try_from(config.await).unwrap();
+            run_edited(None, controllers, |builder| clients(builder.program("shop"), client))
         });
-        let ended = runtime.spawn(operator.run(shutdown.clone()));
-        Self { runtime: Some(runtime), shutdown, health, registry, ended: Some(ended) }
+        Self { runtime: Some(runtime), running }
     }
 
     /// A replica with a direct connection to the shared control plane.
@@ -100,8 +75,7 @@ impl Replica {
     }
 
     pub(super) fn metric(&self, series: &str) -> f64 {
-        let text = prometheus::TextEncoder::new().encode_to_string(&self.registry.gather()).unwrap();
-        value(&text, series).unwrap_or_default()
+        self.running.metric(series).unwrap_or_default()
     }
 
     pub(super) fn leads(&self, lease: &str) -> bool {
@@ -121,23 +95,23 @@ impl Replica {
     }
 
     pub(super) fn ready(&self) -> Result<String, String> {
-        self.health.ready()
+        self.running.health.ready()
     }
 
     /// Waits until it is ready, or is not, with a message that contains all parts.
     pub(super) fn wait_for_ready(&self, ready: bool, parts: &[&str]) {
-        wait_for_ready(&self.health, ready, parts);
+        wait_for_ready(&self.running.health, ready, parts);
     }
 
     /// Stops it gracefully.
     pub(super) fn stop(mut self) {
-        self.shutdown.cancel();
+        self.running.shutdown.cancel();
         self.end().unwrap();
     }
 
     /// Waits until it ends, and returns the result.
     pub(super) fn end(&mut self) -> Result<(), RunError> {
-        let (runtime, ended) = (self.runtime.as_ref().unwrap(), self.ended.take().unwrap());
+        let (runtime, ended) = (self.runtime.as_ref().unwrap(), &mut self.running.ended);
         let ended = runtime.block_on(async { tokio::time::timeout(TIMEOUT, ended).await });
         ended.expect("it ends").unwrap()
     }
@@ -145,7 +119,7 @@ impl Replica {
 
 impl Drop for Replica {
     fn drop(&mut self) {
-        self.shutdown.cancel();
+        self.running.shutdown.cancel();
         if let Some(runtime) = self.runtime.take() {
             runtime.shutdown_background();
         }
