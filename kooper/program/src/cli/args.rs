@@ -361,7 +361,7 @@ pub(crate) fn parse(
                 .map(|()| GivenSettings::default()),
             Task::Dev if settings.clean => Ok(GivenSettings::default()),
             Task::Run | Task::Dev | Task::Diff | Task::Check | Task::Uninstall => {
-                own.read(&mut command, matches, &environment)
+                own.read(&mut command, matches, &environment, None)
             }
         };
         match given {

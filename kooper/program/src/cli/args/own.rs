@@ -146,17 +146,9 @@ impl OwnSettings {
         self.args.iter().filter_map(move |arg| Some((arg, secret::File::of(arg).filter(|file| free(&file.long()))?)))
     }
 
-    /// Reads the settings from the flags that `matches` has, and from the environment.
+    /// Reads the settings from the flags that `matches` has, and from the environment. With `pod`, values that only a pod
+    /// has are not read.
     pub(super) fn read(
-        &self,
-        command: &mut Command,
-        matches: &ArgMatches,
-        environment: &impl Fn(&str) -> Option<OsString>,
-    ) -> Result<GivenSettings, clap::Error> {
-        self.read_with(command, matches, environment, None)
-    }
-
-    fn read_with(
         &self,
         command: &mut Command,
         matches: &ArgMatches,

@@ -98,7 +98,7 @@ impl OwnSettings {
             let problem = format!("the value of `{flag}` is not UTF-8, as manifests have to be: write another one");
             return Err(command.error(ErrorKind::ValueValidation, problem));
         }
-        self.read_with(command, matches, environment, Some(pod)).map(drop)
+        self.read(command, matches, environment, Some(pod)).map(drop)
     }
 }
 
