@@ -43,8 +43,7 @@ pub(crate) fn start(
 
 /// Stops a program gracefully.
 pub(crate) fn stop(mut program: Process) {
-    program.signal("TERM");
-    assert_eq!(program.exit_code(), Some(0), "{}", program.lines().join("\n"));
+    program.terminate();
     assert_eq!(program.count(&["stopped"]), 1, "{}", program.lines().join("\n"));
 }
 

@@ -260,8 +260,7 @@ fn a_call_below_the_level_has_no_span() {
     let args = ["--log-level", "info,kooper=off"];
     let mut program = start(TRACED, cluster, namespace, &args, &[(ENDPOINT, &collector.url())]);
     program.wait_for_line(&["works"]);
-    program.signal("TERM");
-    assert_eq!(program.exit_code(), Some(0), "{}", program.lines().join("\n"));
+    program.terminate();
     let spans = collector.spans();
     assert!(spans.iter().any(|span| span.name == "work"), "{spans:#?}");
     assert!(spans.iter().all(|span| span.name != "call"), "{spans:#?}");
@@ -297,8 +296,7 @@ fn an_unavailable_collector_is_logged_once_and_delays_neither_handlers_nor_the_s
 
 /// Stops a program in order, and returns its lines.
 fn stopped(mut program: Process) -> Vec<String> {
-    program.signal("TERM");
-    assert_eq!(program.exit_code(), Some(0), "{}", program.lines().join("\n"));
+    program.terminate();
     assert_eq!(program.count(&[" stopped"]), 1, "{}", program.lines().join("\n"));
     program.lines()
 }

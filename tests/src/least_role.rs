@@ -135,8 +135,7 @@ impl Installed<'_> {
             program.wait_for_line(&[done]);
         }
         program.wait_for_page("/readyz", 200, &[]);
-        program.signal("TERM");
-        assert_eq!(program.exit_code(), Some(0), "{}", program.lines().join("\n"));
+        program.terminate();
         let lines = program.lines().into_iter();
         let found: Vec<_> = lines.filter(|line| line.contains("grant the rule")).collect();
         assert!(found.is_empty(), "{found:#?}");

@@ -152,6 +152,12 @@ impl Process {
         assert!(sent.is_ok_and(|status| status.success()), "SIG{name} could not be sent");
     }
 
+    /// Sends SIGTERM, and waits until it has ended with the exit code 0.
+    pub fn terminate(&mut self) {
+        self.signal("TERM");
+        assert_eq!(self.exit_code(), Some(0), "{}", self.lines().join("\n"));
+    }
+
     /// Returns whether a signal has paused all of its threads, on Linux.
     #[must_use]
     pub fn is_paused(&self) -> bool {

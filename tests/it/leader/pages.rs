@@ -50,8 +50,7 @@ fn the_status_pages_of_two_replicas_name_the_leader_and_show_each_hand_over() {
     waits(&first, &other);
 
     // The leader ends, and releases the Lease.
-    second.signal("TERM");
-    assert_eq!(second.exit_code(), Some(0));
+    second.terminate();
     leads(&first, &one);
     assert_eq!(holder(), one);
 }

@@ -216,8 +216,7 @@ fn the_leases_are_deleted_unless_a_process_holds_them() {
     }
     let (plan, _) = installed.uninstall(&[&["--dry-run"], &election[..]].concat());
     assert!(plan.contains("delete    Lease default/installed-shops, when `"), "{plan}");
-    program.signal("TERM");
-    assert_eq!(program.exit_code(), Some(0));
+    program.terminate();
     let (steps, _) = installed.uninstall(&election);
     for name in names {
         assert!(steps.contains(&format!("delete    Lease default/{name}\n")), "{steps}");
@@ -296,8 +295,7 @@ fn the_leases_of_shards_are_deleted_unless_a_member_works() {
 
     let used = leases();
     assert_eq!(used.lines().count(), 2, "{used}");
-    program.signal("TERM");
-    assert_eq!(program.exit_code(), Some(0));
+    program.terminate();
     let stdout = uninstall();
     for lease in used.lines() {
         let name = lease.rsplit('/').next().unwrap();

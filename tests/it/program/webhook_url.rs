@@ -118,8 +118,7 @@ fn a_killed_program_on_this_machine_denies_nothing_and_the_next_one_takes_its_we
 
     let mut program = ground.start();
     ground.is_guarded();
-    program.signal("TERM");
-    assert_eq!(program.exit_code(), Some(0), "{}", program.lines().join("\n"));
+    program.terminate();
     assert_eq!(ground.entries(), Vec::<Value>::new());
 }
 

@@ -74,8 +74,7 @@ fn blocked_functions_delay_nothing_else(count: usize) {
     program.wait_for_line(&["map blocks"]);
     wait_for_renewals(&program);
 
-    program.signal("TERM");
-    assert_eq!(program.exit_code(), Some(0), "{}", program.lines().join("\n"));
+    program.terminate();
     program.wait_for_line(&["INFO", "stopped"]);
     assert_eq!(program.count(&["cannot drain"]), 0);
 }

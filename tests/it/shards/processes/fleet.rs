@@ -54,8 +54,7 @@ impl Replica {
 
     /// Stops it in order.
     pub(crate) fn stop(mut self) {
-        self.process.signal("TERM");
-        assert_eq!(self.process.exit_code(), Some(0), "{}", self.process.lines().join("\n"));
+        self.process.terminate();
     }
 }
 
