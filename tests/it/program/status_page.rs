@@ -15,7 +15,7 @@ use kooper_tests::wait::until;
 use tokio::runtime::Handle;
 use tokio::task::block_in_place;
 
-use crate::fixture::{run_with, with_name};
+use crate::fixture::{run, run_with, with_name};
 
 fn config(name: &str) -> ConfigMap {
     let mut config = ConfigMap::default();
@@ -138,17 +138,13 @@ async fn a_controller_whose_init_fails_is_shown_with_the_reason() -> Result<()> 
     }
     let (retriever, _events) = channel(["a", "b"].map(config))?;
     let controller = ConfigMap::controller("shops").retriever(retriever).init(init).handler(handle).build()?;
-    let health = Health::default();
-    let operator = Operator::builder().program("shop").health(health.clone()).controller(controller).build()?;
-    let page = Page::serve(&health)?;
-    let stop = CancellationToken::new();
-    let running = tokio::spawn(operator.run(stop.clone()));
+    let running = run([controller]);
+    let page = Page::serve(&running.health)?;
     page.has("", &["not ready", "<p class=\"bad\">`init` failed: the &lt;till&gt; is missing</p>"]);
     page.has("?q=a", &["<td>shop/a</td><td>it waits until the controller starts: `init` failed"]);
     OPEN.store(true, Ordering::Relaxed);
     page.has("", &["<b class=\"good\">ready", "<td>shop/a</td><td>it waits for a change, or for its resync"]);
-    stop.cancel();
-    Ok(running.await??)
+    Ok(running.stop().await?)
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -165,12 +161,8 @@ async fn a_key_that_waits_is_shown_with_what_holds_it_up() -> Result<()> {
     let client = Client::try_from(kube::Config::new("http://127.0.0.1:1".parse()?))?;
     let (retriever, _events) = channel([config("reads")])?;
     let reads = ConfigMap::controller("reads").retriever(retriever).handler(async |_: Reader<Secret>| {});
-    let health = Health::default();
-    let operator = Operator::builder().program("shop").health(health.clone()).client(client);
-    let operator = operator.controller(one.build()?).controller(two.build()?).controller(reads.build()?).build()?;
-    let page = Page::serve(&health)?;
-    let stop = CancellationToken::new();
-    let running = tokio::spawn(operator.run(stop.clone()));
+    let running = run_with(Some(client), [one.build()?, two.build()?, reads.build()?]);
+    let page = Page::serve(&running.health)?;
     page.has("?q=hangs", &["<td>shop/hangs</td><td>it is running; so far for "]);
     events.add(&config("waits"))?;
     page.has("?q=waits", &["for a worker, in the lane of events: the only worker has been running shop/hangs for "]);
@@ -183,8 +175,7 @@ async fn a_key_that_waits_is_shown_with_what_holds_it_up() -> Result<()> {
         &["in the lane of events: all 2 workers are busy; the longest call, for shop/stays, has been running for "],
     );
     page.has("?q=reads", &["it waits until the controller starts: the first list of secrets is not complete: "]);
-    stop.cancel();
-    Ok(running.await??)
+    Ok(running.stop().await?)
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -196,19 +187,15 @@ async fn of_many_keys_a_thousand_are_shown_and_the_others_counted() -> Result<()
     }
     let (retriever, _events) = channel(objects)?;
     let controller = ConfigMap::controller("shops").retriever(retriever).workers(2).handler(handle).build()?;
-    let health = Health::default();
-    let operator = Operator::builder().program("shop").health(health.clone()).controller(controller).build()?;
-    let page = Page::serve(&health)?;
-    let stop = CancellationToken::new();
-    let running = tokio::spawn(operator.run(stop.clone()));
+    let running = run([controller]);
+    let page = Page::serve(&running.health)?;
     // A watch, two calls, and the keys.
     let more = "<p>and 2\u{a0}003 more: search for a part of their key</p>";
     page.has("", &[more, "2\u{a0}998 resyncs and first lists", "<dd>3\u{a0}000</dd>"]);
     assert_eq!(page.get("").matches("<tr><td>").count(), 1_000);
     page.has("?q=c29", &["<td>shop/c2999</td><td>it has waited "]);
     assert!(!page.get("?q=c29").contains("shop/c1</td>"));
-    stop.cancel();
-    Ok(running.await??)
+    Ok(running.stop().await?)
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -241,6 +228,5 @@ async fn the_slots_of_an_object_that_is_searched_for_are_drawn_with_their_states
     let pause = serde_json::json!({"metadata": {"annotations": {"example.com/pause": "true"}}});
     cluster.patch(&owner, pause).await?;
     page.has("?q=default/text", &["<td>default/text</td><td>it is paused by the annotation `example.com/pause`</td>"]);
-    running.stop().await?;
-    Ok(())
+    Ok(running.stop().await?)
 }

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use kooper::capability::PatchBody;
+use kooper::controller::Builder;
 use kooper::prelude::*;
 use kooper::{BoxError, Call, Controller, Creator, Patcher, Reader};
 use kooper_tests::control_plane::ControlPlane;
@@ -17,10 +18,15 @@ use kooper_tests::wait::{eventually, until};
 use serde_json::json;
 
 use crate::fixture::with_name;
-use crate::live::{Live, configmap, connection, state};
+use crate::live::{Live, configmap, state};
 
 fn cluster(namespace: &str) -> Option<&'static ControlPlane> {
     ControlPlane::shared_in(namespace, [configmap(namespace, "a", "0")])
+}
+
+/// A controller of the object `a`.
+fn builder(name: &str, namespace: &str) -> Builder<ConfigMap> {
+    Controller::builder(name).namespaces([namespace]).fields("metadata.name=a").resync(None)
 }
 
 #[test]
@@ -30,10 +36,7 @@ fn the_next_call_sees_the_write_of_the_last_one() {
     let written: Arc<Mutex<BTreeMap<String, u32>>> = Arc::default();
     let stale = Arc::new(AtomicUsize::new(0));
     let (last, missed) = (written.clone(), stale.clone());
-    let controller = Controller::builder::<ConfigMap>("counter")
-        .namespaces([namespace])
-        .fields("metadata.name=a")
-        .resync(None)
+    let controller = builder("counter", namespace)
         .handler(move |object: Arc<ConfigMap>, call: Call, patcher: Patcher<ConfigMap>| {
             let (last, missed) = (last.clone(), missed.clone());
             async move {
@@ -52,7 +55,7 @@ fn the_next_call_sees_the_write_of_the_last_one() {
         })
         .build()
         .unwrap();
-    let live = Live::start(connection(cluster.kubeconfig(), None), [controller]);
+    let live = Live::on(cluster, [controller]);
     let count = || written.lock().get("a").copied().unwrap_or_default();
     until("it has counted", || (count() == 60).then_some(()), || count().to_string());
     live.stop();
@@ -66,10 +69,7 @@ fn the_next_call_reads_the_objects_of_its_own_kind_that_the_last_one_created() {
     let made = Arc::new(AtomicUsize::new(0));
     let missed = Arc::new(AtomicUsize::new(0));
     let (count, absent) = (made.clone(), missed.clone());
-    let controller = Controller::builder::<ConfigMap>("siblings")
-        .namespaces([namespace])
-        .fields("metadata.name=a")
-        .resync(None)
+    let controller = builder("siblings", namespace)
         .handler(move |call: Call, creator: Creator<ConfigMap>, configs: Reader<ConfigMap>| {
             let (count, absent) = (count.clone(), absent.clone());
             async move {
@@ -89,7 +89,7 @@ fn the_next_call_reads_the_objects_of_its_own_kind_that_the_last_one_created() {
         })
         .build()
         .unwrap();
-    let live = Live::start(connection(cluster.kubeconfig(), None), [controller]);
+    let live = Live::on(cluster, [controller]);
     let count = || made.load(Ordering::SeqCst);
     until("all are created", || (count() == 60).then_some(()), || count().to_string());
     live.stop();
@@ -102,10 +102,7 @@ fn the_echo_of_its_own_write_does_not_run_a_failing_key_and_a_write_of_another_c
     let Some(cluster) = cluster(namespace) else { return };
     let reasons: Arc<Mutex<Vec<String>>> = Arc::default();
     let noted = reasons.clone();
-    let failing = Controller::builder::<ConfigMap>("failing")
-        .namespaces([namespace])
-        .fields("metadata.name=a")
-        .resync(None)
+    let failing = builder("failing", namespace)
         .backoff(Duration::from_millis(20), Duration::from_secs(3600))
         .handler(move |call: Call, patcher: Patcher<ConfigMap>| {
             let reasons = noted.clone();
@@ -129,17 +126,14 @@ fn the_echo_of_its_own_write_does_not_run_a_failing_key_and_a_write_of_another_c
     // Its calls see all writes: both controllers share one watch.
     let seen = Arc::new(Mutex::new(String::new()));
     let noted = seen.clone();
-    let witness = Controller::builder::<ConfigMap>("witness")
-        .namespaces([namespace])
-        .fields("metadata.name=a")
-        .resync(None)
+    let witness = builder("witness", namespace)
         .handler(move |object: Arc<ConfigMap>| {
             *noted.lock() = object.data.as_ref().and_then(|data| data.get("step")).cloned().unwrap_or_default();
             async {}
         })
         .build()
         .unwrap();
-    let live = Live::start(connection(cluster.kubeconfig(), None), [failing, witness]);
+    let live = Live::on(cluster, [failing, witness]);
     let calls = || reasons.lock().len();
     // The delay doubles with each failure. After the tenth call it is ten seconds.
     eventually("ten calls, and their last write", || calls() == 10 && *seen.lock() == "10.9");
