@@ -95,8 +95,14 @@ fn run_command(app: &App) -> ExitCode {
         );
         return ExitCode::from(INVALID);
     }
+    // Commands that only print something have no spans.
     #[cfg(feature = "otel")]
-    let traces = match traces_of(task, program, app.version) {
+    let traces = match task {
+        Task::Run | Task::Dev => traces::Traces::begin(program, app.version),
+        _ => Ok(None),
+    };
+    #[cfg(feature = "otel")]
+    let traces = match traces {
         Ok(traces) => traces,
         Err(error) => {
             logging::print(&format!("error: {}", chain(&error)));
@@ -123,18 +129,9 @@ fn run_command(app: &App) -> ExitCode {
     panics::print_once();
     let dry_run = settings.dry_run;
     let what = match task {
-        Task::Run if dry_run => "dry run failed",
-        Task::Run | Task::Dev => "cannot start",
-        Task::Crd => "crd failed",
-        Task::Rbac => "rbac failed",
-        Task::Graph => "graph failed",
-        Task::Manifests => "manifests failed",
-        Task::Diff => "diff failed",
-        Task::Check => "check failed",
-        Task::Shards => "shards failed",
-        Task::Uninstall => "uninstall failed",
-        Task::Dashboard => "dashboard failed",
-        Task::Alerts => "alerts failed",
+        Task::Run if dry_run => "dry run failed".to_owned(),
+        Task::Run | Task::Dev => "cannot start".to_owned(),
+        task => format!("{} failed", task.name()),
     };
     let invocation = Invocation { app, settings };
     let ended = match task {
@@ -175,14 +172,4 @@ fn run_command(app: &App) -> ExitCode {
 /// The program's own settings, if it has some.
 fn own(declared: &Declared) -> Result<Option<OwnSettings>, BoxError> {
     Ok(declared.only()?.map(OwnSettings::new).transpose()?)
-}
-
-/// Commands that only print something have no spans.
-#[cfg(feature = "otel")]
-fn traces_of(
-    task: Task,
-    program: &'static str,
-    version: &'static str,
-) -> Result<Option<traces::Traces>, traces::TracesError> {
-    if task.runs() { traces::Traces::begin(program, version) } else { Ok(None) }
 }

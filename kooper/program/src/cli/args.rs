@@ -58,11 +58,10 @@ pub(crate) enum Task {
     Alerts,
 }
 
-#[cfg(feature = "otel")]
 impl Task {
-    /// Returns `true` if the command runs the controllers.
-    pub(crate) fn runs(self) -> bool {
-        matches!(self, Self::Run | Self::Dev)
+    /// Its name on the command line.
+    pub(crate) fn name(self) -> &'static str {
+        TASKS.iter().find(|(_, task, _)| *task == self).map_or("run", |(name, ..)| *name)
     }
 }
 
@@ -299,8 +298,7 @@ pub(crate) fn parse(
         let message = if task == Task::Dev && CLUSTER.iter().all(|task| flag.of.contains(task)) {
             format!("`dev` starts its own API server: remove `--{name}`")
         } else {
-            let command = TASKS.iter().find(|(_, known, _)| *known == task).map_or("run", |(command, ..)| command);
-            format!("`{command}` has no `--{name}`: remove it")
+            format!("`{}` has no `--{name}`: remove it", task.name())
         };
         return Err(command.error(ErrorKind::ArgumentConflict, message));
     }
