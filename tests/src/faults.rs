@@ -143,9 +143,7 @@ impl Gate {
         state.connections.push([client.try_clone()?, server.try_clone()?]);
         Ok(server)
     }
-}
 
-impl Gate {
     /// Waits until a response may be forwarded.
     fn answer(&self) {
         let mut state = self.lock();

@@ -318,9 +318,7 @@ impl Choices {
             pod: if self.host_network { host_network().into() } else { Vec::new() },
         })
     }
-}
 
-impl Choices {
     /// The arguments of the container.
     fn args(&self) -> Vec<String> {
         let files = self.secrets.iter().map(|secret| format!("--{secret}-file={}", setting_file(secret)));
