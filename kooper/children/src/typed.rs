@@ -26,7 +26,7 @@ use crate::readiness::Readiness;
 use crate::record::{ChildObject, Found, found, id_of, is_apart, is_outdated, judge, key_of, label_of, marks, owner};
 use crate::slot::{FunctionId, Slot, Verbs};
 
-/// What the function of a slot has returned.
+/// The result of the function of a slot.
 pub(crate) enum Called {
     Children(Vec<(ChildId, AnyObject)>),
     /// An object to wait for, which may exist.
@@ -210,7 +210,7 @@ where
 
     fn write(&self, child: &AnyObject, to: &mut Vec<u8>) {
         if let Some(child) = child.downcast_ref::<<F::Form as Form>::Kind>() {
-            // What cannot be written is found by the apply.
+            // The apply finds a child that cannot be written.
             let _ = serde_json::to_writer(to, child);
         }
     }

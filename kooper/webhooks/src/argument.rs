@@ -24,7 +24,7 @@ use crate::admission::Admission;
     note = "a webhook cannot write objects: write them in a controller"
 )]
 pub trait WebhookArgument<K, S>: Sized + Send + 'static {
-    /// How the function uses it.
+    /// Its use by the function.
     #[doc(hidden)]
     const USE: Use = Use::Request;
 
@@ -44,7 +44,7 @@ pub enum Use {
     Request,
     /// The object before an update or a deletion, which is decoded only if it is taken.
     Old,
-    /// What the process has: caches, the state, the settings.
+    /// The process, with its caches, the state and the settings.
     Process,
     /// The client, by which a function can have side effects.
     Client,
@@ -88,7 +88,7 @@ pub struct Context<K, S> {
     pub(crate) process: Option<Arc<Process<S>>>,
 }
 
-/// What the process has for the arguments: the context of a controller, see [`inputs`](crate::inputs).
+/// The process, as the source of arguments: the context of a controller, see [`inputs`](crate::inputs).
 pub(crate) type Process<S> = extract::Context<ConfigMap, S>;
 
 impl<K, S> Context<K, S> {

@@ -12,10 +12,10 @@ use crate::authority::rotation::Authorities;
 use crate::server::metrics::{Certificate, Metrics};
 use crate::states::States;
 
-/// How long a probe counts: an API server that reached the webhooks may lose them later.
+/// The time for which a probe counts: an API server that reached the webhooks may lose them later.
 const PROBED: Duration = Duration::from_secs(60);
 
-/// What the server and the registration share: the certificates in use, and the metrics.
+/// Shared by the server and the registration: the certificates in use, and the metrics.
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) certificates: Certificates,

@@ -11,7 +11,7 @@ use crate::argument::{Context, MutatedObject, NewObject, Use, WebhookArgument};
 pub(crate) type Call<K, S, O> =
     Box<dyn Fn(Context<K, S>) -> Option<BoxFuture<'static, Result<O, BoxError>>> + Send + Sync>;
 
-/// How a function uses its arguments.
+/// The use of its arguments by a function.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Uses {
     /// It can be called without an object, as for a deletion.

@@ -1,4 +1,4 @@
-//! What the arguments of a function need of the process: caches, the state, the settings, the client.
+//! The inputs of a function from its process: caches, the state, the settings, the client.
 //!
 //! They are those of a controller without objects of the API server. It is called once, when its
 //! caches are synced and its state is built, and keeps the context of this call: the webhook is not

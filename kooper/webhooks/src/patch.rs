@@ -1,4 +1,4 @@
-//! What a function changed, as a JSON patch of the object that the API server sent.
+//! The changes of a function, as a JSON patch of the object that the API server sent.
 //!
 //! A type knows some fields of an object, and writes others than it read: defaults, nulls,
 //! another form of a quantity. So the patch is not the difference of the raw object and the

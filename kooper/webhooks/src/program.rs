@@ -116,7 +116,7 @@ pub enum StartError {
     Registration(#[from] ControllerError),
 }
 
-/// What is served and registered.
+/// The webhooks that are served and registered.
 struct Prepared {
     address: SocketAddr,
     /// Where API servers reach the server was set, and does not follow from its address.
@@ -413,7 +413,7 @@ fn controller(
         .state(registration)
         .resync(EVERY)
         .leader_election(election)
-        // What the client is for is known by the names of the objects.
+        // The names of the objects show the purpose of the client.
         .rbac([""; 0])
         .planned(|plan| {
             plan.limit_events(&namespace);

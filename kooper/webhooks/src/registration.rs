@@ -103,7 +103,7 @@ pub(crate) enum RegisterError {
     Lost { target: String },
 }
 
-/// What the leader of the Lease writes.
+/// The writes of the leader of the Lease.
 #[derive(Debug)]
 pub(crate) struct Registration {
     pub(crate) installation: Installation,

@@ -165,7 +165,7 @@ impl<'a> Request<'a> {
     }
 }
 
-/// What a function has decided.
+/// The decision of a function.
 #[derive(Debug)]
 pub(crate) enum Verdict {
     Allowed(Patch),

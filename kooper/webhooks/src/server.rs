@@ -72,7 +72,7 @@ pub(crate) struct Server {
     thread: Option<JoinHandle<()>>,
 }
 
-/// What all connections share.
+/// Shared by all connections.
 struct Shared {
     webhooks: HashMap<String, (Arc<Webhook>, Arc<QuickCalls>)>,
     certificate: Certificate,

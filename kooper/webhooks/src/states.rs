@@ -1,4 +1,4 @@
-//! What this process knows about its webhooks, for the status page.
+//! The state of the webhooks as this process knows it, for the status page.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 #[derive(Debug, Clone, Default)]
 pub struct States(Arc<Mutex<Known>>);
 
-/// What is known.
+/// The known state.
 #[derive(Debug, Clone, Default)]
 pub struct Known {
     /// The webhooks, in the order of the program.
@@ -27,13 +27,13 @@ pub struct Known {
 pub struct WebhookState {
     /// Its name.
     pub name: String,
-    /// What it does to which resource, such as `validates shops.example.com`.
+    /// Its purpose, such as `validates shops.example.com`.
     pub purpose: String,
-    /// How it is registered.
+    /// The state of its registration.
     pub registered: Registered,
 }
 
-/// How a webhook is registered.
+/// The registration of a webhook.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Registered {
     /// This replica does not know, as another one registers it.
@@ -49,7 +49,7 @@ pub enum Registered {
 }
 
 impl States {
-    /// What is known now.
+    /// The state that is known now.
     #[must_use]
     pub fn known(&self) -> Known {
         self.0.lock().clone()

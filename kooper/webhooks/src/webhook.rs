@@ -57,7 +57,7 @@ pub struct Mutate;
 pub struct Webhook {
     pub(crate) rules: Rules,
     call: Decide,
-    /// What it needs of the process, if it needs anything.
+    /// Its inputs from the process, if it needs any.
     pub(crate) inputs: Option<Controller>,
 }
 
@@ -405,7 +405,7 @@ impl<K: Kind + Serialize, S: Send + Sync + 'static> Builder<K, Mutate, S> {
     }
 }
 
-/// What the process has for the arguments.
+/// The process, as the source of arguments.
 fn process<S>(inputs: &Inputs<S>) -> Result<Arc<Process<S>>, BoxError> {
     let none = "it is not ready: the caches of its readers are not synced yet, or its state is not built yet";
     inputs.get().cloned().ok_or_else(|| none.into())

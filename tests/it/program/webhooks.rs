@@ -1,4 +1,4 @@
-//! What the commands print and do for a program with webhooks.
+//! The commands of a program with webhooks.
 
 use std::process::Command;
 

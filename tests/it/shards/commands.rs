@@ -1,4 +1,4 @@
-//! What a person does with shards: `dev --replicas`, `shards` and `check`.
+//! The commands for shards: `dev --replicas`, `shards` and `check`.
 #![cfg(target_os = "linux")]
 
 use std::path::{Path, PathBuf};

@@ -25,7 +25,7 @@ fn builder() -> Builder<ConfigMap> {
     Controller::builder::<ConfigMap>("functions").labels("app=shop").resync(None).shards(Shards::new(16))
 }
 
-/// How often each line was noted.
+/// The number of notes of each line.
 fn counts(log: &Log) -> BTreeMap<String, usize> {
     log.lines().into_iter().fold(BTreeMap::new(), |mut counts, line| {
         *counts.entry(line).or_default() += 1;

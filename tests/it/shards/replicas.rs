@@ -257,7 +257,7 @@ pub(super) async fn touch(
     Ok(notes.since(before))
 }
 
-/// How many objects each replica handles; each must be handled by one alone.
+/// The number of objects that each replica handles; each must be handled by one alone.
 pub(super) fn spread(handled: &BTreeMap<String, BTreeSet<&'static str>>) -> BTreeMap<&'static str, usize> {
     let mut spread = BTreeMap::new();
     for (object, by) in handled {

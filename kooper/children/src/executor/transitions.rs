@@ -1,4 +1,4 @@
-//! What is told about a pass: the log, Kubernetes Events and the counts of the metric, each on transitions only.
+//! Reports about a pass: the log, Kubernetes Events and the counts of the metric, each on transitions only.
 
 use std::collections::BTreeSet;
 use std::io::Write as _;

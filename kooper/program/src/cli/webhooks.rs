@@ -22,7 +22,7 @@ use crate::rbac::Place;
 #[derive(Default)]
 pub(super) struct Served(Option<(Running, End)>);
 
-/// What the end of the program means for its webhooks.
+/// The effect of the end of the program on its webhooks.
 #[derive(Clone, Copy)]
 enum End {
     /// Nobody calls them any more.

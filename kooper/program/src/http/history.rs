@@ -24,7 +24,7 @@ pub(super) struct Sample {
     /// The calls that have ended since the start, and those of them that have failed.
     pub(super) ended: u64,
     pub(super) failed: u64,
-    /// How long these calls took, in total.
+    /// The total duration of these calls.
     pub(super) took: Duration,
 }
 

@@ -24,7 +24,7 @@ const TEXT: &str = "text/plain; charset=utf-8";
 pub(super) struct Pages {
     registry: Registry,
     health: Health,
-    /// What the status page shows of the past.
+    /// The past that the status page shows.
     history: History,
     pulse: Pulse,
     offers: &'static [&'static str],

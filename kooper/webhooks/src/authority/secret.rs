@@ -40,7 +40,7 @@ pub(crate) struct CaSecret {
     name: String,
 }
 
-/// What was read, with the metadata of the version that a write replaces.
+/// The authority that was read, with the metadata of the version that a write replaces.
 #[derive(Debug)]
 pub(crate) struct Read {
     pub(crate) authorities: Authorities,

@@ -1,4 +1,4 @@
-//! What a cluster has of the webhooks, without a change of it.
+//! The webhooks in a cluster, compared with the program without changes.
 
 use std::collections::BTreeSet;
 
@@ -16,7 +16,7 @@ use crate::authority::is_bundle;
 use crate::authority::validity::valid_until;
 use crate::certificates::Certificates;
 
-/// What was found.
+/// A finding.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Finding {
     /// It is as it should be.
@@ -92,7 +92,7 @@ impl Registration {
     }
 }
 
-/// What corrects a configuration.
+/// The advice about a configuration.
 const RUN: &str = "`run` in the cluster writes it";
 
 /// The entries of one configuration.

@@ -26,10 +26,10 @@ pub(super) const BODY: usize = 7 * 1024 * 1024;
 /// A larger body needs a part of [`ROOM`], in bytes.
 const LARGE: u64 = 64 * 1024;
 
-/// What all large bodies together may take, in KiB: the memory of a pod has a limit, and clients may send slowly.
+/// The limit of all large bodies together, in KiB: the memory of a pod has a limit, and clients may send slowly.
 pub(super) const ROOM: usize = 64 * 1024;
 
-/// How long a caller waits that does not say how long it waits.
+/// The time that a caller waits, unless it states another one.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The share of the caller's time that a request has, in per cent. After it the caller would
@@ -104,7 +104,7 @@ pub(super) async fn answer(shared: &Shared, request: Request<Incoming>) -> Respo
     if status == StatusCode::METHOD_NOT_ALLOWED {
         headers.insert(ALLOW, HeaderValue::from_static("POST"));
     }
-    // What is left of a body that was not read would be taken for the next request.
+    // The rest of a body that was not read would be taken for the next request.
     if shared.closing.load(Ordering::Relaxed) || status != StatusCode::OK {
         headers.insert(CONNECTION, HeaderValue::from_static("close"));
     }
@@ -178,7 +178,7 @@ async fn call(webhook: Arc<Webhook>, body: Bytes) -> Result<Decided, Failure> {
     }
 }
 
-/// How long a request has, from the time that its caller waits, such as `timeout=5s`.
+/// The time for a request, from the time that its caller waits, such as `timeout=5s`.
 fn time_of(query: Option<&str>) -> Duration {
     let given = query.into_iter().flat_map(|query| query.split('&')).find_map(|pair| pair.strip_prefix("timeout="));
     let given = given.and_then(|text| text.parse::<GoDuration>().ok()).map(Duration::from);

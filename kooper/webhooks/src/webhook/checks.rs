@@ -1,4 +1,4 @@
-//! What is checked when a webhook is built.
+//! Checks of a webhook that is built.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use kooper_runtime::internal::object::kind::KindInfo;
 use super::FailurePolicy;
 use crate::admission::Operation;
 
-/// How long the API server waits for an answer.
+/// The time that the API server waits for an answer.
 pub(super) const TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The longest time that the API server waits for an answer.

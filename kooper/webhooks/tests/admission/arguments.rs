@@ -1,4 +1,4 @@
-//! What functions take beside the request. The functions have the attributes.
+//! The arguments of functions beside the request. The functions have the attributes.
 
 use std::sync::Arc;
 

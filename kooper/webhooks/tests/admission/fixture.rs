@@ -22,7 +22,7 @@ use tower::ServiceExt;
 #[derive(CustomResource, Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[kube(group = "webhooks.example.com", version = "v1", kind = "Shop", namespaced)]
 pub(crate) struct ShopSpec {
-    /// What the functions do.
+    /// The behaviour of the functions.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub(crate) mood: String,
     #[serde(skip_serializing_if = "Option::is_none")]

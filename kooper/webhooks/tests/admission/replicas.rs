@@ -26,10 +26,10 @@ use crate::fixture::{Fixture, Program, Shop, ShopSpec, free_address, until};
 
 const SECRET: &str = "shop--webhook-ca";
 
-/// How often readiness is checked.
+/// The interval between two checks of readiness.
 const PERIOD: Duration = Duration::from_millis(100);
 
-/// How long the API server waits: a slow machine is no failed call.
+/// The time that the API server waits: a slow machine is no failed call.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Forwards connections to the replicas that are ready, as a Service does: the control plane has none.

@@ -444,7 +444,7 @@ impl World {
         ChildId { resource: spec.resource.clone(), namespace, name: format!("{}-{number}", spec.name).into() }
     }
 
-    /// What the function of a slot would return.
+    /// The result of the function of a slot.
     fn wanted(&self, slot: usize) -> Vec<ChildId> {
         let (spec, wants) = (&self.graph.nodes()[slot].spec, self.functions[slot].wants);
         let one = |number: u8| self.id(slot, number);

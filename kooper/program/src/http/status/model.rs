@@ -67,9 +67,9 @@ pub(crate) enum Role {
     Standby(String),
     /// It works on some of the shards.
     Shards {
-        /// How many it works on.
+        /// The number that it works on.
         owned: usize,
-        /// How many there are.
+        /// The number of all.
         count: u16,
         /// Its identity.
         identity: String,

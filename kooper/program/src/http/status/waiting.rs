@@ -1,4 +1,4 @@
-//! What a key waits for, as a sentence.
+//! Sentences about keys that wait.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use kooper_runtime::queue::Lane;
 
 use super::model::shown;
 
-/// What a key waits for.
+/// The event or time that a key waits for, as a sentence.
 pub(super) fn described(waiting: &Waiting) -> String {
     match waiting.run {
         Some(Run::Last) => return "it is running".to_owned(),

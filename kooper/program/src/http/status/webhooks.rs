@@ -7,7 +7,7 @@ use kooper_runtime::internal::controller::view::ControllerView;
 pub(crate) struct WebhookRow {
     pub(crate) name: String,
     pub(crate) purpose: String,
-    /// How it is registered.
+    /// The state of its registration.
     pub(crate) registered: &'static str,
     pub(crate) is_bad: bool,
 }

@@ -102,7 +102,7 @@ impl OwnSettings {
     }
 }
 
-/// How often a flag without a value is written to have the effect of its variable.
+/// The number of times that a flag without a value is written to have the effect of its variable.
 fn times(action: &ArgAction, value: &OsStr) -> u8 {
     match action {
         ArgAction::Count => value.to_str().and_then(|value| value.parse().ok()).unwrap_or_default(),
