@@ -30,6 +30,14 @@ pub fn is_not_found(status: &Status) -> bool {
     status.code == 404 && !is_denied(status)
 }
 
+/// Returns `true` if the object does not exist. A 404 without its name is that of a proxy, or of a replica of the API server
+/// that does not serve the kind yet. That of an admission webhook is about something else.
+#[must_use]
+pub fn is_missing(status: &Status) -> bool {
+    let is_named = status.details.as_ref().is_some_and(|details| !details.name.is_empty());
+    is_named && is_not_found(status)
+}
+
 /// Returns `true` if another client was first: the object has changed, or exists already.
 #[must_use]
 pub fn is_conflict(status: &Status) -> bool {

@@ -160,7 +160,9 @@ impl FakeState {
     fn answer(&mut self, method: &Method, name: &str, body: &[u8]) -> HttpResponse {
         let stored = self.leases.get(name).cloned();
         if method == Method::GET {
-            return stored.map_or_else(|| refusal(404, "not found", ""), |lease| answer(StatusCode::OK, &lease));
+            let missing = json!({"kind": "Status", "message": "not found", "code": 404, "details": {"name": name}});
+            return stored
+                .map_or_else(|| answer(StatusCode::NOT_FOUND, &missing), |lease| answer(StatusCode::OK, &lease));
         }
         let new: Value = serde_json::from_slice(body).unwrap();
         let name = new["metadata"]["name"].as_str().unwrap().to_owned();

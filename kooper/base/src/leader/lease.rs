@@ -108,7 +108,9 @@ impl Lease {
         let request = self.path().get(&self.name, &GetParams::default());
         let (code, body) = self.send("get", request).await?;
         match code {
-            StatusCode::NOT_FOUND => self.keep(None),
+            StatusCode::NOT_FOUND if refusal::is_missing(&serde_json::from_slice(&body).unwrap_or_default()) => {
+                self.keep(None)
+            }
             code if code.is_success() => self.keep(Some(self.object(&body)?)),
             code => Err(self.error("get", code, &body)),
         }
@@ -302,6 +304,8 @@ impl Lease {
         }
         let message = if status.message.is_empty() { format!("HTTP {code}") } else { status.message };
         match code {
+            // It does not name the Lease, which therefore may exist.
+            StatusCode::NOT_FOUND if verb == "get" => LeaseError::Server { verb, namespace, name, message },
             StatusCode::NOT_FOUND if !is_denied(body) => LeaseError::NoPlace { namespace, name, message },
             StatusCode::TOO_MANY_REQUESTS | StatusCode::REQUEST_TIMEOUT => {
                 LeaseError::Server { verb, namespace, name, message }

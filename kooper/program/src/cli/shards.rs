@@ -307,7 +307,7 @@ mod tests {
             } else if request.uri().path().ends_with("/leases/shop") {
                 (200, lease)
             } else {
-                (404, json!({}))
+                (404, json!({"code": 404, "details": {"name": "shop--0"}}))
             }
         })
     }

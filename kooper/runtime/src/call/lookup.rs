@@ -7,12 +7,12 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::Namespace;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Client;
+use kube::core::Request;
 use kube::core::params::{GetParams, ListParams, Patch, PatchParams};
-use kube::core::{Request, Status};
 use serde_json::json;
 
 use crate::call::{Call, Gone};
-use crate::error::refusal::{ApiStatus, Needs, is_conflict, is_not_found};
+use crate::error::refusal::{ApiStatus, Needs, is_conflict, is_missing};
 use crate::error::{BoxError, chain};
 use crate::object::Object;
 use crate::object::key::ObjectKey;
@@ -186,13 +186,6 @@ impl Lookup {
     fn failed(&self, verb: &'static str, key: &ObjectKey, source: impl Into<BoxError>) -> LookupError {
         LookupError { verb, resource: self.kind.resource(), key: key.clone(), code: None, source: source.into() }
     }
-}
-
-/// Returns `true` if the object does not exist. A 404 without its name is that of a proxy, or of a replica of the API server
-/// that does not serve the kind yet. That of an admission webhook is about something else.
-fn is_missing(status: &Status) -> bool {
-    let is_named = status.details.as_ref().is_some_and(|details| !details.name.is_empty());
-    is_named && is_not_found(status)
 }
 
 #[derive(serde::Deserialize)]

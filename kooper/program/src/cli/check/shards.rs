@@ -153,7 +153,7 @@ mod tests {
             match request.uri().path().rsplit('/').next() {
                 Some("shop-shops") => (200, released),
                 Some("shop-shops--0") => (200, held),
-                _ => (404, json!({})),
+                name => (404, json!({"code": 404, "details": {"name": name}})),
             }
         });
         let found = inspect(&client, &controller(Shards::new(1)), &place(), &[]).await;
