@@ -11,6 +11,7 @@ use kooper_access::capability::{PatchBody, by};
 use kooper_access::extract::{Argument, Context};
 use kooper_access::internal::{OWNER, note_marked};
 use kooper_access::{Deleter, Patcher, Reader};
+use kooper_runtime::internal::error::refusal::is_missing;
 use kooper_runtime::internal::object::kind::KindInfo;
 use kooper_runtime::internal::watch::store::Cache;
 use kooper_runtime::object::Object;
@@ -277,8 +278,9 @@ impl<P: Kind, S: Send + Sync + 'static, T: ChildKind> DynKind<P, S> for TypedKin
                 json!({"ownerReferences": others, "labels": labels, "resourceVersion": child.resource_version()});
             let patcher = <Patcher<PartialObjectMeta<T>> as Argument<P, S, (_, ())>>::extract(context);
             match patcher.patch_object(&child, PatchBody::merge(json!({"metadata": metadata}))).await {
-                // It was deleted, and the event is late.
-                Err(error) if error.is_not_found() => Ok(()),
+                // It was deleted, and the event is late. A proxy's 404 does not name it: without its release, it would be
+                // deleted with its owner.
+                Err(error) if error.status().is_some_and(is_missing) => Ok(()),
                 released => Ok(released.map(drop)?),
             }
         }
