@@ -2,12 +2,16 @@
 
 use parking_lot::Mutex;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use futures_util::Stream;
+use http::header::CONTENT_TYPE;
+use http::{Request, Response, StatusCode};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kooper::controller::{self, operator};
 use kooper::kube::Client;
+use kooper::kube::client::Body;
 use kooper::metrics::Prometheus;
 use kooper::retriever::{Event, ListRequest, Page, RetrieveError, Retriever, WatchRequest};
 use kooper::{CancellationToken, Controller, Operator};
@@ -15,6 +19,7 @@ use kooper::{Health, Kind, RunError};
 use kube::Resource;
 use serde::de::DeserializeOwned;
 use tokio::task::JoinHandle;
+use tower::service_fn;
 
 /// A running operator; stopped when it is dropped.
 pub(crate) struct Running {
@@ -96,6 +101,28 @@ impl Drop for Running {
     fn drop(&mut self) {
         self.shutdown.cancel();
     }
+}
+
+/// A client behind a proxy that responds to the first merge patch of this resource with 404, and the number of these patches.
+pub(crate) fn behind_a_proxy(client: Client, resource: &str) -> (Client, Arc<AtomicUsize>) {
+    let (namespace, part) = (client.default_namespace().to_owned(), format!("/{resource}/"));
+    let patches = Arc::<AtomicUsize>::default();
+    let counted = patches.clone();
+    let send = service_fn(move |request: Request<Body>| {
+        let is_merge = request.headers().get(CONTENT_TYPE).is_some_and(|form| form == "application/merge-patch+json");
+        let is_counted = is_merge && request.uri().path().contains(&part);
+        let is_first = is_counted && counted.fetch_add(1, Ordering::SeqCst) == 0;
+        let client = client.clone();
+        async move {
+            if !is_first {
+                return client.send(request).await;
+            }
+            let mut response = Response::new(Body::from(b"404 page not found".to_vec()));
+            *response.status_mut() = StatusCode::NOT_FOUND;
+            Ok(response)
+        }
+    });
+    (Client::new(send, namespace), patches)
 }
 
 /// Waits for a condition; an hour of paused time costs nothing.

@@ -17,6 +17,7 @@ use kooper_access::extract::{Argument, Context, DaemonArguments};
 use kooper_access::handler::Handler;
 use kooper_access::plan::Plan;
 use kooper_runtime::internal::error::panicking::{Panic, caught};
+use kooper_runtime::internal::error::refusal::is_missing;
 use kooper_runtime::internal::error::{chain, is_conflict, public_chain};
 use kooper_runtime::{Action, BoxError, Kind, ObjectKey};
 use kube::ResourceExt;
@@ -223,8 +224,8 @@ async fn note<P: Kind, S: Send + Sync + 'static>(
         }
         Err(error) => {
             tracing::debug!("the state of the daemon is not noted: {}", chain(&error));
-            // An object that is gone needs no note.
-            error.is_not_found()
+            // An object that is gone needs no note. A proxy's 404 does not name it.
+            error.status().is_some_and(is_missing)
         }
     }
 }

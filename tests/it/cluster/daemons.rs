@@ -5,17 +5,18 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{ConfigMap, Event, Secret};
-use kooper::Controller;
+use kooper::children::declare;
 use kooper::controller::Builder;
 use kooper::leader::LeaderElection;
 use kooper::prelude::*;
 use kooper::testing::Cluster;
+use kooper::{BoxError, Controller};
 use kube::core::Status;
 use parking_lot::Mutex;
 use serde_json::json;
 use tokio::time::{Instant, sleep};
 
-use crate::fixture::{Log, eventually};
+use crate::fixture::{Log, behind_a_proxy, eventually, run_with, with_name};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -403,4 +404,23 @@ async fn reading() {}
 #[test]
 fn a_selection_can_be_that_of_a_reader_of_the_daemon_alone() {
     assert!(reading::controller().is_ok());
+}
+
+fn bulb(owner: &ConfigMap) -> Secret {
+    with_name(&format!("{}-bulb", owner.name_any()))
+}
+
+#[kooper::test(start_paused = true)]
+async fn a_failure_is_noted_although_a_proxy_has_answered_its_note_with_404(cluster: Cluster) -> Result<()> {
+    let (client, notes) = behind_a_proxy(cluster.client(), "configmaps");
+    let children = declare().child(bulb).build()?;
+    // Without a retry, no later run notes a failure.
+    let lamps = ConfigMap::controller("lamps").labels("run=yes").retries(0).handler(children.handler(async || {}));
+    let daemon = |_: Arc<ConfigMap>| async { Err::<(), BoxError>("the bulb is broken".into()) };
+    let running = run_with(Some(client), [lamps.daemon(children.daemon(daemon)).build()?]);
+    let lamp = cluster.create(&config("1")?).await?;
+    let is_noted = |lamp: &ConfigMap| lamp.annotations().contains_key("kooper.rs/daemon-failed");
+    cluster.wait(&lamp, is_noted).await;
+    assert_eq!(notes.load(Ordering::SeqCst), 2);
+    Ok(running.stop().await?)
 }

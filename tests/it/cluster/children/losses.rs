@@ -1,16 +1,13 @@
 //! Declared children lose neither objects that exist already nor the other slots. The same on the embedded server
 //! and on the real one.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use http::header::CONTENT_TYPE;
-use http::{Request, Response, StatusCode};
 use k8s_openapi::api::core::v1::{ConfigMap, Event, Namespace, Secret};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kooper::apiserver::faults::Requests;
 use kooper::children::{SlotExt, declare};
-use kooper::kube::client::Body;
 use kooper::prelude::*;
 use kooper::testing::{Cluster, Running};
 use kube::core::metadata::PartialObjectMeta;
@@ -18,9 +15,8 @@ use kube::{CustomResource, CustomResourceExt as _, KubeSchema};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{from_value, json};
-use tower::service_fn;
 
-use crate::fixture::{run_with, with_name};
+use crate::fixture::{behind_a_proxy, run_with, with_name};
 
 #[derive(CustomResource, KubeSchema, Clone, Debug, Serialize, Deserialize)]
 #[kube(group = "children.example.com", version = "v1", kind = "Vault", namespaced, status = "VaultStatus")]
@@ -212,27 +208,11 @@ fn copy(owner: &ConfigMap) -> Secret {
 async fn a_kept_child_outlives_its_owner_although_a_proxy_has_answered_its_release_with_404(
     cluster: Cluster,
 ) -> Result<()> {
-    let (client, releases) = (cluster.client(), Arc::<AtomicUsize>::default());
-    let counted = releases.clone();
-    let proxy = service_fn(move |request: Request<Body>| {
-        // A child is applied, and released by another patch.
-        let is_merge = request.headers().get(CONTENT_TYPE).is_some_and(|form| form == "application/merge-patch+json");
-        let is_release = is_merge && request.uri().path().contains("/secrets/");
-        let is_proxied = is_release && counted.fetch_add(1, Ordering::SeqCst) == 0;
-        let client = client.clone();
-        async move {
-            if !is_proxied {
-                return client.send(request).await;
-            }
-            let mut response = Response::new(Body::from(b"404 page not found".to_vec()));
-            *response.status_mut() = StatusCode::NOT_FOUND;
-            Ok(response)
-        }
-    });
+    let (client, releases) = behind_a_proxy(cluster.client(), "secrets");
     let children = declare().child(copy.slot().keep()).build()?;
     let controller = ConfigMap::controller("copies").labels("copied=yes").handler(children.handler(async || {}));
     let controller = controller.cleanup("example.com/copies", children.deletion(async || {})).build()?;
-    let running = run_with(Some(Client::new(proxy, cluster.namespace())), [controller]);
+    let running = run_with(Some(client), [controller]);
     let owner = json!({"metadata": {"name": "one", "labels": {"copied": "yes"}}});
     let owner = cluster.create(&from_value::<ConfigMap>(owner)?).await?;
     cluster.wait("one-copy", |_: &Secret| true).await;
@@ -240,6 +220,7 @@ async fn a_kept_child_outlives_its_owner_although_a_proxy_has_answered_its_relea
     cluster.wait_deleted(&owner).await;
     let kept: Secret = cluster.get("one-copy").await?.ok_or("it was deleted with its owner")?;
     assert!(kept.owner_references().is_empty(), "{kept:?}");
+    // Children are applied by another kind of patch.
     assert_eq!(releases.load(Ordering::SeqCst), 2);
     Ok(running.stop().await?)
 }
