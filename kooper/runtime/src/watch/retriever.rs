@@ -119,7 +119,8 @@ pub struct ListRequest {
     /// The token that the previous page returned; `None` for the first page.
     pub continue_token: Option<String>,
     /// The most objects that the page may contain. If tokens expire before a list
-    /// is complete, it is retried with larger pages.
+    /// is complete, it is retried with larger pages, and at last with no limit but
+    /// [`u32::MAX`].
     pub limit: u32,
 }
 

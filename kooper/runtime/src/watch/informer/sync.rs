@@ -19,7 +19,7 @@ use crate::watch::store::{Change, ListSnapshot};
 /// the server was restored from a backup.
 const LOWER_LISTS: u32 = 3;
 
-/// The largest page that is requested.
+/// A list whose tokens expire with pages of this size is requested as a whole.
 const LARGEST_PAGE: u32 = 8000;
 
 /// The current version is read when a streaming list takes longer than this part of
@@ -248,7 +248,7 @@ impl Informer {
                     // The previous pages belong to a version that was compacted. A
                     // list with fewer, larger pages takes less time.
                     if matches!(error, RetrieveError::Expired(_)) && request.continue_token.is_some() {
-                        self.page = self.page.saturating_mul(2).min(LARGEST_PAGE);
+                        self.page = if self.page < LARGEST_PAGE { self.page.saturating_mul(2) } else { u32::MAX };
                     }
                     return Err(error);
                 }
