@@ -14,8 +14,8 @@ use super::fake::{FakeServer, Fate};
 use super::lease::MARK;
 use super::*;
 use crate::clock::TokioTime;
+use crate::metrics::NoMetrics;
 use crate::metrics::health::Probe;
-use crate::metrics::{MetricsRecorder, NoMetrics};
 
 mod fence;
 mod settings;
@@ -33,22 +33,14 @@ struct TestCandidate {
 
 impl TestCandidate {
     fn new(server: &FakeServer, identity: &str) -> Self {
-        Self::with(server, identity, LeaderElection::new(), &[], Arc::new(NoMetrics))
+        Self::made(server, identity, |_| {})
     }
 
-    fn with(
-        server: &FakeServer,
-        identity: &str,
-        election: LeaderElection,
-        previous: &[&str],
-        metrics: Arc<dyn MetricsRecorder>,
-    ) -> Self {
-        Self::made(server, identity, |options| {
-            let of = |name: &str| PreviousLease { name: name.to_owned(), owner: LeaseOwner::Controller };
-            options.previous = previous.iter().map(|name| of(name)).collect();
-            options.previous_marks = previous.iter().map(|name| name.replacen('-', "/", 1).into()).collect();
-            options.election = election;
-            options.metrics = metrics;
+    /// A candidate whose controller had the name `old` before.
+    fn renamed(server: &FakeServer) -> Self {
+        Self::made(server, "a", |options| {
+            options.previous = vec![PreviousLease { name: "shop-old".to_owned(), owner: LeaseOwner::Controller }];
+            options.previous_marks = vec!["shop/old".into()];
         })
     }
 
@@ -81,6 +73,21 @@ impl TestCandidate {
         let mut candidate = Self::new(server, identity);
         candidate.elector.campaign().await;
         candidate
+    }
+
+    /// A server, and a candidate that is its leader.
+    async fn leader() -> (FakeServer, Self) {
+        let server = FakeServer::new();
+        let candidate = Self::leading(&server, "a").await;
+        (server, candidate)
+    }
+
+    /// A server whose Lease another candidate holds, and a candidate.
+    fn standby() -> (FakeServer, Self) {
+        let server = FakeServer::new();
+        held_by(&server, "b", OURS);
+        let candidate = Self::new(&server, "a");
+        (server, candidate)
     }
 
     fn ready(&self) -> Result<Option<String>, String> {
@@ -117,8 +124,7 @@ const OURS: Option<&str> = Some("shop/echo");
 
 #[tokio::test(start_paused = true)]
 async fn a_missing_lease_is_created_by_put() {
-    let server = FakeServer::new();
-    let candidate = TestCandidate::leading(&server, "a").await;
+    let (server, candidate) = TestCandidate::leader().await;
     assert!(candidate.leadership.is_held());
     assert_eq!(candidate.announced(), [Announcement::Became]);
     assert_eq!(candidate.ready(), Ok(None));
@@ -149,9 +155,7 @@ async fn a_released_lease_is_acquired_at_once() {
 
 #[tokio::test(start_paused = true)]
 async fn a_lease_is_not_acquired_before_it_expires_however_old_its_times_are() {
-    let server = FakeServer::new();
-    held_by(&server, "b", OURS);
-    let mut candidate = TestCandidate::new(&server, "a");
+    let (server, mut candidate) = TestCandidate::standby();
     candidate.does_not_acquire(SECOND * 14).await;
     assert_eq!(candidate.ready(), Ok(Some("echo: standby: the lease is held by b".to_owned())));
     let begun = Instant::now();
@@ -170,9 +174,7 @@ async fn a_candidate_waits_for_the_longer_of_the_two_lease_durations() {
 
 #[tokio::test(start_paused = true)]
 async fn a_renewal_restarts_the_wait_of_a_candidate_and_a_new_label_does_not() {
-    let server = FakeServer::new();
-    held_by(&server, "b", OURS);
-    let mut candidate = TestCandidate::new(&server, "a");
+    let (server, mut candidate) = TestCandidate::standby();
     candidate.does_not_acquire(SECOND * 10).await;
     server.change("shop-echo", |lease| lease["spec"]["renewTime"] = json!("2020-01-01T00:00:01.000000Z"));
     candidate.does_not_acquire(SECOND * 14).await;
@@ -183,8 +185,7 @@ async fn a_renewal_restarts_the_wait_of_a_candidate_and_a_new_label_does_not() {
 
 #[tokio::test(start_paused = true)]
 async fn a_renewal_keeps_the_acquire_time_the_transitions_and_the_fields_of_other_clients() {
-    let server = FakeServer::new();
-    let mut candidate = TestCandidate::leading(&server, "a").await;
+    let (server, mut candidate) = TestCandidate::leader().await;
     let first = server.get("shop-echo");
     server.change("shop-echo", |lease| {
         lease["metadata"]["labels"] = json!({"team": "b"});
@@ -202,8 +203,7 @@ async fn a_renewal_keeps_the_acquire_time_the_transitions_and_the_fields_of_othe
 
 #[tokio::test(start_paused = true)]
 async fn a_leader_sends_one_request_per_retry_period() {
-    let server = FakeServer::new();
-    let mut candidate = TestCandidate::leading(&server, "a").await;
+    let (server, mut candidate) = TestCandidate::leader().await;
     let before = (server.count(&Method::PUT, false), server.count(&Method::GET, false));
     assert!(timeout(SECOND * 21, candidate.elector.hold()).await.is_err());
     assert_eq!(server.count(&Method::PUT, false) - before.0, 10);
@@ -215,8 +215,7 @@ async fn failures_before_the_deadline_do_not_end_leadership() {
     // A 404 that does not name the Lease is that of a proxy.
     let codes = [403, 404, 429, 500].map(Fate::Fail);
     for fate in codes.into_iter().chain([Fate::DoneBut(504), Fate::Hang, Fate::DoneAndHang]) {
-        let server = FakeServer::new();
-        let mut candidate = TestCandidate::leading(&server, "a").await;
+        let (server, mut candidate) = TestCandidate::leader().await;
         let until = Instant::now() + SECOND * 7;
         server.decide(move |_, _| if Instant::now() < until { fate } else { Fate::Pass });
         assert!(timeout(SECOND * 60, candidate.elector.hold()).await.is_err(), "{fate:?}");
@@ -229,8 +228,7 @@ async fn failures_before_the_deadline_do_not_end_leadership() {
 async fn a_slow_api_server_does_not_end_leadership() {
     // The time of a response in each ten minutes.
     for millis in [&[1900][..], &[2900, 4500], &[2500, 4900, 100, 2900]] {
-        let server = FakeServer::new();
-        let mut candidate = TestCandidate::leading(&server, "a").await;
+        let (server, mut candidate) = TestCandidate::leader().await;
         let begun = Instant::now();
         server.decide(move |_, _| {
             let phase = (begun.elapsed().as_secs() / 600) as usize;
@@ -246,8 +244,7 @@ async fn a_slow_api_server_does_not_end_leadership() {
 #[tokio::test(start_paused = true)]
 async fn leadership_ends_at_the_deadline_after_the_last_renewal_was_sent() {
     for fate in [Fate::Fail(500), Fate::Hang] {
-        let server = FakeServer::new();
-        let mut candidate = TestCandidate::leading(&server, "a").await;
+        let (server, mut candidate) = TestCandidate::leader().await;
         let begun = Instant::now();
         server.decide(move |_, _| fate);
         assert_eq!(candidate.elector.hold().await, Lost::Deadline);
@@ -261,8 +258,7 @@ async fn leadership_ends_at_the_deadline_after_the_last_renewal_was_sent() {
 
 #[tokio::test(start_paused = true)]
 async fn the_token_expires_although_the_elector_does_not_run() {
-    let server = FakeServer::new();
-    let candidate = TestCandidate::leading(&server, "a").await;
+    let (_server, candidate) = TestCandidate::leader().await;
     let begun = Instant::now();
     candidate.leadership.lost().await;
     assert_eq!(begun.elapsed(), SECOND * 10);
@@ -271,8 +267,7 @@ async fn the_token_expires_although_the_elector_does_not_run() {
 
 #[tokio::test(start_paused = true)]
 async fn a_renewal_whose_response_was_lost_counts_from_when_it_was_sent() {
-    let server = FakeServer::new();
-    let mut candidate = TestCandidate::leading(&server, "a").await;
+    let (server, mut candidate) = TestCandidate::leader().await;
     let mut writes = 0;
     // The first renewal is processed without a response; then only reads succeed.
     server.decide(move |method, _| {
@@ -292,8 +287,7 @@ async fn a_renewal_whose_response_was_lost_counts_from_when_it_was_sent() {
 
 #[tokio::test(start_paused = true)]
 async fn a_leader_that_reads_another_holder_stops_at_once() {
-    let server = FakeServer::new();
-    let mut candidate = TestCandidate::leading(&server, "a").await;
+    let (server, mut candidate) = TestCandidate::leader().await;
     held_by(&server, "b", OURS);
     let begun = Instant::now();
     assert_eq!(candidate.elector.hold().await, Lost::Taken("b".into()));
@@ -365,9 +359,9 @@ async fn a_crashed_leader_is_replaced_within_a_second_after_its_lease() {
             .lease_duration(SECOND * lease)
             .renew_deadline(SECOND * lease * 2 / 3)
             .retry_period(SECOND);
-        let mut crashing = TestCandidate::with(&server, "a", election.clone(), &[], Arc::new(NoMetrics));
+        let mut crashing = TestCandidate::made(&server, "a", |options| options.election = election.clone());
         crashing.elector.campaign().await;
-        let mut candidate = TestCandidate::with(&server, "b", election, &[], Arc::new(NoMetrics));
+        let mut candidate = TestCandidate::made(&server, "b", |options| options.election = election);
         let campaigning = tokio::spawn(async move { candidate.elector.campaign().await });
         assert!(timeout(SECOND * 100, crashing.elector.hold()).await.is_err());
         let crashed = Instant::now();
@@ -379,8 +373,7 @@ async fn a_crashed_leader_is_replaced_within_a_second_after_its_lease() {
 
 #[tokio::test(start_paused = true)]
 async fn a_leader_stays_the_leader_for_a_day_with_one_per_cent_of_failed_requests() {
-    let server = FakeServer::new();
-    let mut candidate = TestCandidate::leading(&server, "a").await;
+    let (server, mut candidate) = TestCandidate::leader().await;
     let mut seed = 0;
     server.decide(move |_, watch| {
         seed += 1;

@@ -35,8 +35,7 @@ async fn a_request_without_leadership_is_not_sent() {
 
 #[tokio::test(start_paused = true)]
 async fn a_request_of_the_leader_is_sent() {
-    let server = FakeServer::new();
-    let candidate = TestCandidate::leading(&server, "a").await;
+    let (server, candidate) = TestCandidate::leader().await;
     let answer = fenced(&server, &candidate.leadership).send(get(LEASE)).await.unwrap();
     assert!(answer.status().is_success());
     let body = answer.into_body().collect_bytes().await.unwrap();
@@ -45,8 +44,7 @@ async fn a_request_of_the_leader_is_sent() {
 
 #[tokio::test(start_paused = true)]
 async fn a_running_request_is_aborted_when_the_token_expires() {
-    let server = FakeServer::new();
-    let candidate = TestCandidate::leading(&server, "a").await;
+    let (server, candidate) = TestCandidate::leader().await;
     server.decide(|_, _| Fate::Hang);
     let begun = Instant::now();
     let error = fenced(&server, &candidate.leadership).send(get(LEASE)).await.expect_err("it is aborted");
@@ -56,8 +54,7 @@ async fn a_running_request_is_aborted_when_the_token_expires() {
 
 #[tokio::test(start_paused = true)]
 async fn a_watch_ends_when_leadership_is_dropped() {
-    let server = FakeServer::new();
-    let mut candidate = TestCandidate::leading(&server, "a").await;
+    let (server, mut candidate) = TestCandidate::leader().await;
     let mut body = fenced(&server, &candidate.leadership).send(get(WATCH)).await.unwrap().into_body();
     assert!(body.frame().await.unwrap().is_ok(), "the first event arrives");
     let begun = Instant::now();
@@ -73,8 +70,7 @@ async fn a_watch_ends_when_leadership_is_dropped() {
 
 #[tokio::test(start_paused = true)]
 async fn a_watch_of_one_term_does_not_continue_in_the_next() {
-    let server = FakeServer::new();
-    let mut candidate = TestCandidate::leading(&server, "a").await;
+    let (server, mut candidate) = TestCandidate::leader().await;
     let mut body = fenced(&server, &candidate.leadership).send(get(WATCH)).await.unwrap().into_body();
     candidate.elector.release().await;
     candidate.elector.campaign().await;

@@ -3,7 +3,7 @@
 use parking_lot::Mutex;
 
 use super::*;
-use crate::metrics::{Counter, Gauge, MetricsError, ReadGauge};
+use crate::metrics::{Counter, Gauge, MetricsError, MetricsRecorder, ReadGauge};
 
 /// Keeps what an election records.
 #[derive(Default)]
@@ -70,7 +70,7 @@ fn the_server_accepts_the_shortest_valid_lease() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
     runtime.block_on(async {
         let server = FakeServer::new();
-        let mut candidate = TestCandidate::with(&server, "a", shortest, &[], Arc::new(NoMetrics));
+        let mut candidate = TestCandidate::made(&server, "a", |options| options.election = shortest);
         candidate.elector.campaign().await;
         assert_eq!(server.get("shop-echo")["spec"]["leaseDurationSeconds"], 2);
         assert!(timeout(SECOND * 60, candidate.elector.hold()).await.is_err());
@@ -116,9 +116,7 @@ async fn readiness_names_a_webhook_that_rejects_the_lease_with_the_code_of_a_con
 
 #[tokio::test(start_paused = true)]
 async fn a_transient_failure_makes_a_standby_not_ready_only_if_it_lasts() {
-    let server = FakeServer::new();
-    held_by(&server, "b", OURS);
-    let mut candidate = TestCandidate::new(&server, "a");
+    let (server, mut candidate) = TestCandidate::standby();
     candidate.does_not_acquire(SECOND).await;
     server.decide(|_, _| Fate::Fail(500));
     candidate.does_not_acquire(SECOND * 16).await;
@@ -132,7 +130,7 @@ async fn a_transient_failure_makes_a_standby_not_ready_only_if_it_lasts() {
 async fn the_metrics_of_an_election_show_its_state() {
     let metrics = Arc::new(Recorded::default());
     let server = FakeServer::new();
-    let mut candidate = TestCandidate::with(&server, "a", LeaderElection::new(), &[], metrics.clone());
+    let mut candidate = TestCandidate::made(&server, "a", |options| options.metrics = metrics.clone());
     let is_leader = Gauge::Leader { lease: "shop-echo".to_owned() };
     assert_eq!(metrics.read(&is_leader), 0.0);
     candidate.elector.campaign().await;

@@ -5,8 +5,7 @@ use crate::leader::lease_state::{Candidate, LeaseState, LeaseWrite, NextStep, Re
 
 #[tokio::test(start_paused = true)]
 async fn a_release_does_not_overwrite_another_holder() {
-    let server = FakeServer::new();
-    let mut candidate = TestCandidate::leading(&server, "a").await;
+    let (server, mut candidate) = TestCandidate::leader().await;
     held_by(&server, "b", OURS);
     candidate.elector.release().await;
     assert_eq!(server.get("shop-echo")["spec"]["holderIdentity"], "b");
@@ -14,8 +13,7 @@ async fn a_release_does_not_overwrite_another_holder() {
 
 #[tokio::test(start_paused = true)]
 async fn a_release_that_conflicts_does_not_overwrite_the_next_holder() {
-    let server = FakeServer::new();
-    let mut candidate = TestCandidate::leading(&server, "a").await;
+    let (server, mut candidate) = TestCandidate::leader().await;
     let mut writes = 0;
     server.decide(move |method, _| {
         writes += usize::from(method == Method::PUT);
@@ -27,8 +25,7 @@ async fn a_release_that_conflicts_does_not_overwrite_the_next_holder() {
 
 #[tokio::test(start_paused = true)]
 async fn a_release_succeeds_after_a_renewal_without_a_response() {
-    let server = FakeServer::new();
-    let mut candidate = TestCandidate::leading(&server, "a").await;
+    let (server, mut candidate) = TestCandidate::leader().await;
     server.decide(|method, _| if method == Method::PUT { Fate::DoneAndHang } else { Fate::Pass });
     assert!(timeout(SECOND * 3, candidate.elector.hold()).await.is_err(), "cut off in the middle of a renewal");
     server.decide(|_, _| Fate::Pass);
@@ -38,8 +35,7 @@ async fn a_release_succeeds_after_a_renewal_without_a_response() {
 
 #[tokio::test(start_paused = true)]
 async fn a_release_drops_leadership_at_once_and_takes_little_time() {
-    let server = FakeServer::new();
-    let mut candidate = TestCandidate::leading(&server, "a").await;
+    let (server, mut candidate) = TestCandidate::leader().await;
     server.decide(|_, _| Fate::Hang);
     let (begun, leadership) = (Instant::now(), candidate.leadership.clone());
     tokio::join!(candidate.elector.release(), async {
@@ -51,9 +47,7 @@ async fn a_release_drops_leadership_at_once_and_takes_little_time() {
 
 #[tokio::test(start_paused = true)]
 async fn a_candidate_that_was_never_the_leader_sends_no_request_to_release() {
-    let server = FakeServer::new();
-    held_by(&server, "b", OURS);
-    let mut candidate = TestCandidate::new(&server, "a");
+    let (server, mut candidate) = TestCandidate::standby();
     candidate.does_not_acquire(SECOND).await;
     let before = server.count(&Method::GET, false);
     candidate.elector.release().await;
@@ -62,8 +56,7 @@ async fn a_candidate_that_was_never_the_leader_sends_no_request_to_release() {
 
 #[tokio::test(start_paused = true)]
 async fn an_abandoned_lease_keeps_its_holder_until_it_expires() {
-    let server = FakeServer::new();
-    let mut candidate = TestCandidate::leading(&server, "a").await;
+    let (server, mut candidate) = TestCandidate::leader().await;
     candidate.elector.abandon();
     assert!(!candidate.leadership.is_held());
     assert_eq!(candidate.elector.hold().await, Lost::NeverHeld);
@@ -72,8 +65,7 @@ async fn an_abandoned_lease_keeps_its_holder_until_it_expires() {
 
 #[tokio::test(start_paused = true)]
 async fn an_elector_can_become_the_leader_again_after_a_loss_or_a_release() {
-    let server = FakeServer::new();
-    let mut candidate = TestCandidate::leading(&server, "a").await;
+    let (server, mut candidate) = TestCandidate::leader().await;
     server.decide(|_, _| Fate::Fail(503));
     assert_eq!(candidate.elector.hold().await, Lost::Deadline);
     server.decide(|_, _| Fate::Pass);
@@ -96,8 +88,7 @@ async fn a_cancelled_campaign_recognizes_its_own_write_later() {
 
 #[tokio::test(start_paused = true)]
 async fn hold_can_be_cancelled_at_any_moment_without_losing_leadership() {
-    let server = FakeServer::new();
-    let mut candidate = TestCandidate::leading(&server, "a").await;
+    let (server, mut candidate) = TestCandidate::leader().await;
     let slow = Arc::new(Mutex::new(0));
     server.decide(move |_, _| {
         let mut count = slow.lock();
@@ -113,8 +104,7 @@ async fn hold_can_be_cancelled_at_any_moment_without_losing_leadership() {
 
 #[tokio::test(start_paused = true)]
 async fn the_own_record_that_comes_back_from_a_backup_is_respected_like_that_of_another_candidate() {
-    let server = FakeServer::new();
-    let mut candidate = TestCandidate::leading(&server, "a").await;
+    let (server, mut candidate) = TestCandidate::leader().await;
     let backup = server.get("shop-echo");
     held_by(&server, "b", OURS);
     assert_eq!(candidate.elector.hold().await, Lost::Taken("b".into()));
@@ -139,8 +129,7 @@ async fn a_standby_respects_the_leader_from_before_a_restore_of_a_lease_that_was
 
 #[tokio::test(start_paused = true)]
 async fn a_deleted_lease_ends_leadership_and_is_created_again() {
-    let server = FakeServer::new();
-    let mut candidate = TestCandidate::leading(&server, "a").await;
+    let (server, mut candidate) = TestCandidate::leader().await;
     server.delete("shop-echo");
     assert_eq!(candidate.elector.hold().await, Lost::Deleted);
     candidate.elector.campaign().await;
@@ -149,9 +138,7 @@ async fn a_deleted_lease_ends_leadership_and_is_created_again() {
 
 #[tokio::test(start_paused = true)]
 async fn a_standby_respects_the_holder_of_a_lease_that_was_deleted() {
-    let server = FakeServer::new();
-    held_by(&server, "b", OURS);
-    let mut candidate = TestCandidate::new(&server, "a");
+    let (server, mut candidate) = TestCandidate::standby();
     candidate.does_not_acquire(SECOND * 5).await;
     server.delete("shop-echo");
     candidate.does_not_acquire(SECOND * 9).await;
@@ -160,8 +147,7 @@ async fn a_standby_respects_the_holder_of_a_lease_that_was_deleted() {
 
 #[tokio::test(start_paused = true)]
 async fn the_end_of_leadership_is_announced_once() {
-    let server = FakeServer::new();
-    let mut candidate = TestCandidate::leading(&server, "a").await;
+    let (server, mut candidate) = TestCandidate::leader().await;
     candidate.elector.release().await;
     assert_eq!(candidate.announced(), [Announcement::Became, Announcement::Stopped]);
     candidate.elector.campaign().await;
@@ -174,17 +160,14 @@ async fn the_end_of_leadership_is_announced_once() {
 
 #[tokio::test(start_paused = true)]
 async fn removing_the_holder_from_the_lease_ends_leadership() {
-    let server = FakeServer::new();
-    let mut candidate = TestCandidate::leading(&server, "a").await;
+    let (server, mut candidate) = TestCandidate::leader().await;
     server.change("shop-echo", |lease| lease["spec"]["holderIdentity"] = json!(""));
     assert_eq!(candidate.elector.hold().await, Lost::Emptied);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_standby_respects_a_holder_that_was_removed_by_hand() {
-    let server = FakeServer::new();
-    held_by(&server, "b", OURS);
-    let mut candidate = TestCandidate::new(&server, "a");
+    let (server, mut candidate) = TestCandidate::standby();
     candidate.does_not_acquire(SECOND * 5).await;
     server.change("shop-echo", |lease| lease["spec"]["holderIdentity"] = json!(""));
     candidate.does_not_acquire(SECOND * 14).await;
@@ -193,9 +176,7 @@ async fn a_standby_respects_a_holder_that_was_removed_by_hand() {
 
 #[tokio::test(start_paused = true)]
 async fn a_standby_respects_a_holder_that_was_removed_by_hand_before_the_lease_was_deleted() {
-    let server = FakeServer::new();
-    held_by(&server, "b", OURS);
-    let mut candidate = TestCandidate::new(&server, "a");
+    let (server, mut candidate) = TestCandidate::standby();
     candidate.does_not_acquire(SECOND * 5).await;
     server.change("shop-echo", |lease| lease["spec"]["holderIdentity"] = json!(""));
     candidate.does_not_acquire(SECOND * 2).await;
@@ -206,8 +187,7 @@ async fn a_standby_respects_a_holder_that_was_removed_by_hand_before_the_lease_w
 
 #[tokio::test(start_paused = true)]
 async fn a_leader_whose_writes_conflict_with_no_other_version_pauses_between_them() {
-    let server = FakeServer::new();
-    let mut candidate = TestCandidate::leading(&server, "a").await;
+    let (server, mut candidate) = TestCandidate::leader().await;
     server.decide(|method, _| if method == Method::PUT { Fate::Fail(409) } else { Fate::Pass });
     let before = server.count(&Method::PUT, false);
     assert_eq!(candidate.elector.hold().await, Lost::Deadline);
@@ -268,7 +248,7 @@ async fn the_holder_of_a_lease_of_a_previous_name_is_respected() {
     server.change("shop-old", |lease| {
         lease["spec"] = json!({"holderIdentity": "b", "renewTime": "2020-01-01T00:00:00.000000Z"});
     });
-    let mut candidate = TestCandidate::with(&server, "a", LeaderElection::new(), &["shop-old"], Arc::new(NoMetrics));
+    let mut candidate = TestCandidate::renamed(&server);
     candidate.does_not_acquire(SECOND * 10).await;
     let remark = candidate.ready().unwrap().unwrap();
     assert!(remark.contains("`shop-old` of a previous name is held by b"), "{remark}");
@@ -289,8 +269,7 @@ async fn the_holder_of_a_previous_lease_is_respected_for_its_term_although_it_wa
         let spec =
             json!({"holderIdentity": "b", "leaseDurationSeconds": 15, "renewTime": "2020-01-01T00:00:00.000000Z"});
         server.change("shop-old", |lease| lease["spec"] = spec);
-        let mut candidate =
-            TestCandidate::with(&server, "a", LeaderElection::new(), &["shop-old"], Arc::new(NoMetrics));
+        let mut candidate = TestCandidate::renamed(&server);
         candidate.does_not_acquire(SECOND * 5).await;
         if is_deleted {
             server.delete("shop-old");
@@ -353,7 +332,7 @@ async fn a_previous_lease_that_is_not_renewed_expires() {
     server.change("shop-old", |lease| {
         lease["spec"] = json!({"holderIdentity": "b", "renewTime": "2020-01-01T00:00:00.000000Z"});
     });
-    let mut candidate = TestCandidate::with(&server, "a", LeaderElection::new(), &["shop-old"], Arc::new(NoMetrics));
+    let mut candidate = TestCandidate::renamed(&server);
     timeout(SECOND * 20, candidate.elector.campaign()).await.expect("it expired");
 }
 
@@ -361,7 +340,7 @@ async fn a_previous_lease_that_is_not_renewed_expires() {
 async fn a_lease_with_the_mark_of_a_previous_name_can_be_acquired() {
     let server = FakeServer::new();
     held_by(&server, "", Some("shop/old"));
-    let mut candidate = TestCandidate::with(&server, "a", LeaderElection::new(), &["shop-old"], Arc::new(NoMetrics));
+    let mut candidate = TestCandidate::renamed(&server);
     timeout(SECOND, candidate.elector.campaign()).await.expect("only the name has changed");
 }
 
