@@ -107,31 +107,3 @@ pub(super) enum SimEvent {
     Fault(usize),
     Restart(usize),
 }
-
-/// An event and its time. Events at the same time are in the order in which they
-/// were scheduled.
-pub(super) struct Scheduled {
-    pub(super) at: Duration,
-    pub(super) number: u64,
-    pub(super) event: SimEvent,
-}
-
-impl Ord for Scheduled {
-    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
-        (self.at, self.number).cmp(&(other.at, other.number))
-    }
-}
-
-impl PartialOrd for Scheduled {
-    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl PartialEq for Scheduled {
-    fn eq(&self, other: &Self) -> bool {
-        self.number == other.number
-    }
-}
-
-impl Eq for Scheduled {}

@@ -1,7 +1,6 @@
-//! The world of a simulation: true time, the heap of coming events, and what happens.
+//! The world of a simulation: true time, the coming events, and what happens.
 
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,7 +10,7 @@ use kooper_base::leader::scope::WatchedNamespaces;
 use super::dice::Dice;
 use super::network::{Answer, Request, SimServer};
 use super::process::{Call, InFlight, Process};
-use super::scenario::{Disruption, Scheduled, SimEvent, Summary};
+use super::scenario::{Disruption, SimEvent, Summary};
 use super::{Configuration, Mutant};
 use crate::map::{MapRecord, MapWrite};
 use crate::member::{MapStep, SessionStep, SlotsStep};
@@ -26,7 +25,8 @@ pub(super) struct World {
     mutant: Option<Mutant>,
     dice: Dice,
     pub(super) now: Duration,
-    heap: BinaryHeap<Reverse<Scheduled>>,
+    /// By their times. Events at the same time are in the order in which they were scheduled.
+    events: BTreeMap<(Duration, u64), SimEvent>,
     next: u64,
     pub(super) server: SimServer,
     pub(super) processes: Vec<Process>,
@@ -56,7 +56,7 @@ impl World {
             mutant,
             dice,
             now: Duration::ZERO,
-            heap: BinaryHeap::new(),
+            events: BTreeMap::new(),
             next: 0,
             processes: Vec::new(),
             summary: Summary::default(),
@@ -133,8 +133,8 @@ impl World {
 
     fn run(&mut self, by: Duration, mut condition: impl FnMut(&Self) -> bool) -> Result<bool, String> {
         let mut look = self.now;
-        while self.heap.peek().is_some_and(|Reverse(next)| next.at <= by)
-            && let Some(Reverse(Scheduled { at, event, .. })) = self.heap.pop()
+        while self.events.first_key_value().is_some_and(|((at, _), _)| *at <= by)
+            && let Some(((at, _), event)) = self.events.pop_first()
         {
             self.now = at;
             self.happen(event);
@@ -154,7 +154,7 @@ impl World {
 
     fn at(&mut self, at: Duration, event: SimEvent) {
         self.next += 1;
-        self.heap.push(Reverse(Scheduled { at: at.max(self.now), number: self.next, event }));
+        self.events.insert((at.max(self.now), self.next), event);
     }
 
     fn wake(&mut self, who: usize, at: Duration) {

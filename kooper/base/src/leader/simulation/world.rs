@@ -1,8 +1,7 @@
-//! The world of a simulation: true time, the heap of coming events, and the
+//! The world of a simulation: true time, the coming events, and the
 //! conditions that must always hold.
 
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -11,7 +10,7 @@ use super::Mutant;
 use super::dice::Dice;
 use super::network::{PutError, SimServer};
 use super::process::{Activity, SimProcess, SimRequest};
-use super::scenario::{Disruption, DisruptionKind, Scenario, Scheduled, SimEvent, Summary};
+use super::scenario::{Disruption, DisruptionKind, Scenario, SimEvent, Summary};
 use crate::clock::Clock;
 use crate::leader::lease_state::{LeaseWrite, NextStep, Record, WriteResult};
 
@@ -27,7 +26,8 @@ pub(super) struct World {
     mark: Arc<str>,
     truth: Arc<AtomicU64>,
     now: Duration,
-    heap: BinaryHeap<Reverse<Scheduled>>,
+    /// By their times. Events at the same time are in the order in which they were scheduled.
+    events: BTreeMap<(Duration, u64), SimEvent>,
     next: u64,
     server: SimServer,
     processes: Vec<SimProcess>,
@@ -50,7 +50,7 @@ impl World {
             mark: "sim/echo".into(),
             truth: Arc::new(AtomicU64::new(0)),
             now: Duration::ZERO,
-            heap: BinaryHeap::new(),
+            events: BTreeMap::new(),
             next: 0,
             server: SimServer::default(),
             processes: Vec::new(),
@@ -80,7 +80,7 @@ impl World {
         let lease = Duration::from_secs(self.scenario.terms[0].as_millis().div_ceil(1000) as u64);
         let bound = last + lease.mul_f64(1.25) + self.scenario.terms[2] * 2 + Duration::from_secs(1);
         let mut recovered = None;
-        while let Some(Reverse(Scheduled { at, event, .. })) = self.heap.pop() {
+        while let Some(((at, _), event)) = self.events.pop_first() {
             self.now = at;
             self.truth.store(u64::try_from(at.as_nanos()).unwrap_or(u64::MAX), Ordering::Relaxed);
             self.happen(event);
@@ -108,7 +108,7 @@ impl World {
 
     fn at(&mut self, at: Duration, event: SimEvent) {
         self.next += 1;
-        self.heap.push(Reverse(Scheduled { at: at.max(self.now), number: self.next, event }));
+        self.events.insert((at.max(self.now), self.next), event);
     }
 
     fn happen(&mut self, event: SimEvent) {

@@ -1,6 +1,5 @@
 //! What goes wrong, and what a person does meanwhile.
 
-use std::cmp::Reverse;
 use std::time::Duration;
 
 use super::World;
@@ -92,9 +91,9 @@ impl World {
         let seen = alive.map(|process| process.member.highest_term()).min().unwrap_or_default();
         self.terms.iter_mut().for_each(|term| *term = seen.min(*term));
         self.restored = Some(self.now);
-        self.heap.retain(|Reverse(next)| {
+        self.events.retain(|_, event| {
             use SimEvent::{Answer, Arrive, SeesMap, SeesSlot};
-            !matches!(next.event, Arrive(..) | Answer(.., Some(_)) | SeesMap(..) | SeesSlot(..))
+            !matches!(event, Arrive(..) | Answer(.., Some(_)) | SeesMap(..) | SeesSlot(..))
         });
         let kinds = [
             DisruptionKind::Partition,
