@@ -63,6 +63,26 @@ impl Script {
         self.watches.lock().push_back(opening);
         self
     }
+
+    /// Runs an informer over the script.
+    fn run(self) -> RunningInformer {
+        self.run_with(false, None)
+    }
+
+    fn run_streaming(self) -> RunningInformer {
+        self.run_with(true, None)
+    }
+
+    /// Runs an informer whose store keeps only some objects.
+    fn run_selecting(self, streaming: bool, selection: Arc<dyn CacheSelection>) -> RunningInformer {
+        self.run_with(streaming, Some(selection))
+    }
+
+    fn run_with(self, streaming: bool, selection: Option<Arc<dyn CacheSelection>>) -> RunningInformer {
+        let script = Arc::new(self);
+        let retriever = scripted(&script, streaming);
+        run_selecting(script, retriever, selection)
+    }
 }
 
 /// Records what a controller would receive.
@@ -150,12 +170,6 @@ impl<K: 'static, R: crate::watch::retriever::Retriever<K>> crate::watch::retriev
     fn longest_silence(&self) -> Option<Duration> {
         Some(Duration::from_secs(180))
     }
-}
-
-/// Runs an informer over a script, with or without streaming lists.
-fn run(script: Script, streaming: bool) -> RunningInformer {
-    let script = Arc::new(script);
-    run_over(script.clone(), scripted(&script, streaming))
 }
 
 /// The retriever of a script.
@@ -296,12 +310,10 @@ fn expired() -> RetrieveError {
 
 #[tokio::test(start_paused = true)]
 async fn a_list_and_then_each_event_reach_the_store_and_the_sink() {
-    let run = run(
-        Script::default()
-            .list(page("5", &[("a", "1"), ("b", "2")]))
-            .watch_from("5", vec![modified("a", "6"), deleted("b", "7"), added("c", "8")]),
-        false,
-    );
+    let run = Script::default()
+        .list(page("5", &[("a", "1"), ("b", "2")]))
+        .watch_from("5", vec![modified("a", "6"), deleted("b", "7"), added("c", "8")])
+        .run();
     run.until_seen(&[("a", "6"), ("c", "8")]).await;
     let mut log = run.seen.log.lock().clone();
     log[..2].sort();
@@ -312,7 +324,7 @@ async fn a_list_and_then_each_event_reach_the_store_and_the_sink() {
 async fn other_tasks_run_while_a_long_list_is_processed() {
     let names: Vec<String> = (0..10_000).map(|name| name.to_string()).collect();
     let objects: Vec<_> = names.iter().map(|name| (name.as_str(), "1")).collect();
-    let run = run(Script::default().list(page("5", &objects)), false);
+    let run = Script::default().list(page("5", &objects)).run();
     let mut turns = 0;
     while !run.status.is_synced() {
         turns += 1;
@@ -327,7 +339,7 @@ async fn the_pages_of_a_list_are_combined() {
     let first = Page { continue_token: Some("next".to_owned()), ..page("5", &[("a", "1")]).unwrap() };
     let script = Script::default();
     script.lists.lock().extend([(None, Ok(first)), (Some("next"), page("5", &[("b", "2")]))]);
-    let run = run(script, false);
+    let run = script.run();
     run.until_seen(&[("a", "1"), ("b", "2")]).await;
 }
 
@@ -339,7 +351,7 @@ async fn an_expired_continue_token_restarts_the_list_with_larger_pages_and_at_la
         script.lists.lock().extend([(None, Ok(first())), (Some("next"), Err(expired()))]);
     }
     script.lists.lock().push_back((None, page("6", &[("a", "1"), ("b", "2")])));
-    let (run, started) = (run(script, false), Instant::now());
+    let (run, started) = (script.run(), Instant::now());
     run.until_seen(&[("a", "1"), ("b", "2")]).await;
     assert!(started.elapsed() > Duration::from_secs(30), "{:?}", started.elapsed());
     let mut limits = run.script.limits.lock().clone();
@@ -365,26 +377,24 @@ async fn a_server_that_ignores_a_request_for_a_streaming_list_is_detected_by_its
     let script = Script::default()
         .open_watch(vec![added("a", "1"), bookmark("5", false)])
         .list(page("6", &[("a", "1"), ("b", "6")]));
-    let (run, started) = (run(script, true), Instant::now());
+    let (run, started) = (script.run_streaming(), Instant::now());
     run.until_seen(&[("a", "1"), ("b", "6")]).await;
     assert!(started.elapsed() < Duration::from_secs(1), "{:?}", started.elapsed());
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_streaming_list_continues_as_a_watch() {
-    let run = run(
-        Script::default()
-            .watch(vec![added("a", "1"), added("b", "2"), bookmark("5", true), modified("a", "6")])
-            .watch_from("6", vec![deleted("b", "7")]),
-        true,
-    );
+    let run = Script::default()
+        .watch(vec![added("a", "1"), added("b", "2"), bookmark("5", true), modified("a", "6")])
+        .watch_from("6", vec![deleted("b", "7")])
+        .run_streaming();
     run.until_seen(&[("a", "6")]).await;
     assert_eq!(*run.script.listed.lock(), 0);
 }
 
 #[tokio::test(start_paused = true)]
 async fn no_object_is_reported_before_the_streaming_list_is_complete() {
-    let run = run(Script::default().open_watch(vec![added("a", "1")]).list(page("6", &[("a", "1")])), true);
+    let run = Script::default().open_watch(vec![added("a", "1")]).list(page("6", &[("a", "1")])).run_streaming();
     tokio::time::sleep(Duration::from_secs(59)).await;
     assert!(!run.status.is_synced() && run.seen.log.lock().is_empty());
 }
@@ -392,22 +402,21 @@ async fn no_object_is_reported_before_the_streaming_list_is_complete() {
 #[tokio::test(start_paused = true)]
 async fn lists_are_requested_in_pages_if_the_server_has_no_streaming_lists() {
     let refused = Err(RetrieveError::NoStreaming("sendInitialEvents is forbidden".to_owned()));
-    let run = run(
-        Script::default().opening(refused).list(page("5", &[("a", "1")])).watch_from("5", vec![added("b", "6")]),
-        true,
-    );
+    let run = Script::default()
+        .opening(refused)
+        .list(page("5", &[("a", "1")]))
+        .watch_from("5", vec![added("b", "6")])
+        .run_streaming();
     run.until_seen(&[("a", "1"), ("b", "6")]).await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_streaming_list_without_its_end_falls_back_to_pages() {
-    let run = run(
-        Script::default()
-            .watch(vec![added("ghost", "1")])
-            .watch(vec![added("ghost", "1")])
-            .list(page("5", &[("a", "1")])),
-        true,
-    );
+    let run = Script::default()
+        .watch(vec![added("ghost", "1")])
+        .watch(vec![added("ghost", "1")])
+        .list(page("5", &[("a", "1")]))
+        .run_streaming();
     run.until_seen(&[("a", "1")]).await;
 }
 
@@ -420,7 +429,7 @@ async fn a_410_relists_once_and_reveals_what_was_deleted_in_the_gap() {
         } else {
             script.watch(vec![bookmark("6", false), Err(expired())])
         };
-        let run = run(script.list(page("9", &[("a", "1"), ("b", "8")])).watch_from("9", vec![added("c", "10")]), false);
+        let run = script.list(page("9", &[("a", "1"), ("b", "8")])).watch_from("9", vec![added("c", "10")]).run();
         run.until_seen(&[("a", "1"), ("b", "8"), ("c", "10")]).await;
         assert!(run.seen.log.lock().contains(&"deleted gone".to_owned()));
         assert_eq!((*run.seen.relists.lock(), *run.script.listed.lock()), (1, 2));
@@ -429,29 +438,22 @@ async fn a_410_relists_once_and_reveals_what_was_deleted_in_the_gap() {
 
 #[tokio::test(start_paused = true)]
 async fn a_watch_that_is_closed_is_resumed_from_the_last_version_without_a_relist() {
-    let run = run(
-        Script::default()
-            .list(page("5", &[]))
-            .watch_from("5", vec![added("a", "6")])
-            .watch_from("6", vec![bookmark("20", false)])
-            .watch_from("20", vec![modified("a", "21")]),
-        false,
-    );
+    let run = Script::default()
+        .list(page("5", &[]))
+        .watch_from("5", vec![added("a", "6")])
+        .watch_from("6", vec![bookmark("20", false)])
+        .watch_from("20", vec![modified("a", "21")])
+        .run();
     run.until_seen(&[("a", "21")]).await;
     assert_eq!(*run.seen.relists.lock(), 0);
 }
 
 #[tokio::test(start_paused = true)]
 async fn repeated_events_are_reported_once() {
-    let run = run(
-        Script::default().list(page("5", &[("a", "5")])).watch(vec![
-            added("a", "5"),
-            modified("a", "6"),
-            modified("a", "6"),
-            added("z", "7"),
-        ]),
-        false,
-    );
+    let run = Script::default()
+        .list(page("5", &[("a", "5")]))
+        .watch(vec![added("a", "5"), modified("a", "6"), modified("a", "6"), added("z", "7")])
+        .run();
     run.until_seen(&[("a", "6"), ("z", "7")]).await;
     assert_eq!(*run.seen.log.lock(), ["initial a", "modified a", "added z"]);
 }
@@ -462,7 +464,7 @@ async fn a_watch_that_closes_at_once_is_retried_with_growing_delays() {
     for _ in 0..200 {
         script = script.watch(vec![]);
     }
-    let run = run(script, false);
+    let run = script.run();
     tokio::time::sleep(Duration::from_secs(120)).await;
     let tries = run.script.watched.lock().len();
     assert!((6..20).contains(&tries), "{tries} tries in two minutes");
@@ -477,7 +479,7 @@ async fn a_watch_that_always_ends_at_once_does_not_spin() {
         for _ in 0..2000 {
             script = script.list(page("5", &[])).opening(end());
         }
-        let run = run(script, false);
+        let run = script.run();
         tokio::time::sleep(Duration::from_secs(60)).await;
         let tries = run.script.watched.lock().len();
         assert!((6..=301).contains(&tries), "{tries} tries in a minute");

@@ -124,12 +124,6 @@ impl CacheSelection for Counted {
     }
 }
 
-fn run(script: Script, streaming: bool, selection: &Arc<Uids>) -> RunningInformer {
-    let script = Arc::new(script);
-    let retriever = scripted(&script, streaming);
-    run_selecting(script, retriever, Some(selection.clone()))
-}
-
 #[tokio::test(start_paused = true)]
 async fn only_selected_objects_are_kept_of_a_list_and_of_a_watch() {
     let script = Script::default().list(page("3", &[("a", "1"), ("b", "2")])).open_watch(vec![
@@ -139,7 +133,7 @@ async fn only_selected_objects_are_kept_of_a_list_and_of_a_watch() {
         deleted("b", "7"),
         modified("a", "8"),
     ]);
-    let run = run(script, false, &Uids::of(&["a", "c"]));
+    let run = script.run_selecting(false, Uids::of(&["a", "c"]));
     run.until_seen(&[("a", "8"), ("c", "5")]).await;
     assert_eq!(*run.seen.log.lock(), ["initial a", "added c", "modified a"]);
 }
@@ -149,7 +143,7 @@ async fn nothing_is_listed_before_something_is_selected() {
     let script = Script::default().open_watch(vec![added("b", "2")]).list(page("3", &[("a", "1"), ("b", "2")]));
     *script.current.lock() = Some("1");
     let selection = Uids::of(&[]);
-    let run = run(script.open_watch(vec![]), false, &selection);
+    let run = script.open_watch(vec![]).run_selecting(false, selection.clone());
     run.until("the watch", |_| !run.script.watched.lock().is_empty()).await;
     assert_eq!((*run.script.listed.lock(), run.script.watched.lock()[0].as_str()), (0, "1"));
     selection.select(&["a"]);
@@ -160,7 +154,7 @@ async fn nothing_is_listed_before_something_is_selected() {
 #[tokio::test(start_paused = true)]
 async fn only_selected_objects_are_kept_of_a_streaming_list() {
     let script = Script::default().open_watch(vec![added("a", "1"), added("b", "2"), bookmark("3", true)]);
-    let run = run(script, true, &Uids::of(&["b"]));
+    let run = script.run_selecting(true, Uids::of(&["b"]));
     run.until_seen(&[("b", "2")]).await;
 }
 
@@ -174,7 +168,7 @@ async fn objects_that_leave_the_selection_are_not_deleted_and_those_that_join_ar
         .list(page("6", &[("a", "1"), ("c", "4")]))
         .open_watch(vec![]);
     let selection = Uids::of(&["a", "b"]);
-    let run = run(script, false, &selection);
+    let run = script.run_selecting(false, selection.clone());
     run.until_seen(&[("a", "1"), ("b", "2")]).await;
     selection.select(&["b", "c"]);
     run.until_seen(&[("b", "2"), ("c", "4")]).await;
@@ -203,7 +197,7 @@ async fn an_object_whose_name_another_object_takes_was_deleted_although_that_one
     let other = Object::parse(br#"{"metadata":{"name":"a","uid":"other","resourceVersion":"5"}}"#).unwrap();
     let script =
         Script::default().list(page("3", &[("a", "1")])).open_watch(vec![Ok(Event::Added(other)), added("b", "6")]);
-    let run = run(script, false, &Uids::of(&["a", "b"]));
+    let run = script.run_selecting(false, Uids::of(&["a", "b"]));
     run.until_seen(&[("b", "6")]).await;
     assert_eq!(*run.seen.log.lock(), ["initial a", "deleted a", "added b"]);
 }
@@ -212,9 +206,7 @@ async fn an_object_whose_name_another_object_takes_was_deleted_although_that_one
 async fn an_object_that_has_changed_so_that_it_is_not_selected_counts_as_deleted() {
     let script =
         Script::default().list(page("3", &[("a", "1")])).open_watch(vec![modified("a", "4"), modified("b", "5")]);
-    let script = Arc::new(script);
-    let retriever = scripted(&script, false);
-    let run = run_selecting(script, retriever, Some(Arc::new(Odd::default())));
+    let run = script.run_selecting(false, Arc::new(Odd::default()));
     run.until_seen(&[("b", "5")]).await;
     assert_eq!(*run.seen.log.lock(), ["initial a", "deleted a", "added b"]);
 }
@@ -227,9 +219,7 @@ async fn an_object_that_leaves_and_joins_again_during_a_list_is_not_deleted() {
         .list(page("6", &[("a", "1"), ("b", "5")]))
         .list(page("6", &[("a", "1"), ("b", "5")]))
         .open_watch(vec![]);
-    let script = Arc::new(script);
-    let retriever = scripted(&script, false);
-    let run = run_selecting(script, retriever, Some(Arc::new(Regained("5", watch::Sender::new(0)))));
+    let run = script.run_selecting(false, Arc::new(Regained("5", watch::Sender::new(0))));
     run.until_seen(&[("a", "1"), ("b", "5")]).await;
     let mut log = run.seen.log.lock().clone();
     log[..2].sort_unstable();
@@ -242,9 +232,7 @@ async fn an_object_that_leaves_and_joins_again_during_a_streaming_list_is_not_de
         .watch(vec![added("a", "1"), added("b", "2"), bookmark("3", true), Err(expired())])
         .open_watch(vec![added("a", "1"), added("b", "5"), bookmark("6", true)])
         .open_watch(vec![added("a", "1"), added("b", "5"), bookmark("6", true)]);
-    let script = Arc::new(script);
-    let retriever = scripted(&script, true);
-    let run = run_selecting(script, retriever, Some(Arc::new(Regained("5", watch::Sender::new(0)))));
+    let run = script.run_selecting(true, Arc::new(Regained("5", watch::Sender::new(0))));
     run.until_seen(&[("a", "1"), ("b", "5")]).await;
     let mut log = run.seen.log.lock().clone();
     log[..2].sort_unstable();
@@ -260,9 +248,7 @@ fn without_b(third: Listing) -> RunningInformer {
         .open_watch(vec![])
         .list(third)
         .open_watch(vec![]);
-    let script = Arc::new(script);
-    let retriever = scripted(&script, false);
-    run_selecting(script, retriever, Some(Arc::new(JoinedLate::default())))
+    script.run_selecting(false, Arc::new(JoinedLate::default()))
 }
 
 #[tokio::test(start_paused = true)]

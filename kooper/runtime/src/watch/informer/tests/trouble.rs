@@ -39,7 +39,7 @@ async fn silence_is_measured_where_the_server_would_speak() {
 async fn other_tasks_run_while_a_list_is_compared_in_which_nothing_has_changed() {
     let list = || page("5", &[("a", "1")]);
     let script = Script::default().list(list()).watch(vec![Err(expired())]).list(list()).open_watch(vec![]);
-    let run = run(script, false);
+    let run = script.run();
     run.until("the second list", |seen| *seen.relists.lock() == 1).await;
     let mut turns = 0;
     while run.script.watched.lock().len() < 2 {
@@ -79,10 +79,8 @@ async fn requests_are_retried_after_any_error_and_the_status_shows_it() {
         RetrieveError::other("connection refused"),
         RetrieveError::TooLargeVersion("too large".to_owned()),
     ] {
-        let run = run(
-            Script::default().list(Err(error.clone())).list(Err(error.clone())).list(page("5", &[("a", "1")])),
-            false,
-        );
+        let run =
+            Script::default().list(Err(error.clone())).list(Err(error.clone())).list(page("5", &[("a", "1")])).run();
         tokio::time::sleep(Duration::from_millis(1)).await;
         let not_ready = run.status.ready().unwrap_err();
         assert!(
@@ -108,7 +106,7 @@ async fn a_kind_that_has_objects_is_unserved_after_several_404_and_one_without_a
     ] {
         let (case, requests) = (format!("{objects:?}: {errors:?}"), errors.len() + 1);
         let script = Script::default().list(page("5", objects));
-        let run = run(errors.into_iter().fold(script, |script, error| script.opening(Err(error))), false);
+        let run = errors.into_iter().fold(script, |script, error| script.opening(Err(error))).run();
         tokio::time::sleep(Duration::from_secs(30)).await;
         assert_eq!(run.script.watched.lock().len(), requests, "the last one is not answered: {case}");
         assert_eq!(run.store.is_unserved(), is_unserved, "{case}");
@@ -122,8 +120,7 @@ async fn a_malformed_object_does_not_affect_the_others() {
         version: "5".to_owned(),
         continue_token: None,
     };
-    let run =
-        run(Script::default().list(Ok(bad)).watch(vec![Ok(Event::Malformed(malformed())), added("c", "6")]), false);
+    let run = Script::default().list(Ok(bad)).watch(vec![Ok(Event::Malformed(malformed())), added("c", "6")]).run();
     run.until_seen(&[("a", "1"), ("b", "2"), ("c", "6")]).await;
     assert_eq!((*run.seen.malformed.lock(), *run.seen.relists.lock()), (2, 0));
     assert!(run.status.ready().unwrap().unwrap().contains("2 unreadable objects"));
@@ -131,14 +128,12 @@ async fn a_malformed_object_does_not_affect_the_others() {
 
 #[tokio::test(start_paused = true)]
 async fn after_the_deletion_of_an_object_that_cannot_be_read_a_list_shows_which_one_it_was() {
-    let run = run(
-        Script::default()
-            .list(page("5", &[("a", "1"), ("b", "2")]))
-            .watch(vec![Ok(Event::MalformedDeletion(malformed())), added("never", "7")])
-            .list(page("9", &[("a", "1")]))
-            .open_watch(vec![]),
-        false,
-    );
+    let run = Script::default()
+        .list(page("5", &[("a", "1"), ("b", "2")]))
+        .watch(vec![Ok(Event::MalformedDeletion(malformed())), added("never", "7")])
+        .list(page("9", &[("a", "1")]))
+        .open_watch(vec![])
+        .run();
     run.until_seen(&[("a", "1")]).await;
     assert_eq!(run.seen.log.lock().last().map(String::as_str), Some("deleted b"));
     assert_eq!((*run.seen.malformed.lock(), *run.seen.relists.lock()), (1, 1));
@@ -153,7 +148,7 @@ async fn if_no_watch_can_be_followed_changes_are_listed() {
         |script| (0..50).fold(script, |script, _| script.watch(vec![])),
     ];
     for case in cases {
-        let run = run(case(Script::default().list(page("50", &[("a", "1")])).list(page("60", &[("b", "55")]))), false);
+        let run = case(Script::default().list(page("50", &[("a", "1")])).list(page("60", &[("b", "55")]))).run();
         *run.script.current.lock() = Some("60");
         let started = Instant::now();
         run.until_seen(&[("b", "55")]).await;
@@ -168,7 +163,7 @@ async fn if_watches_are_rejected_a_source_of_streaming_lists_is_listed_in_pages(
     let rejected = || RetrieveError::Status { code: 500, message: "no watches".to_owned() };
     let script = Script::default().watch(vec![added("a", "1"), bookmark("50", true)]);
     let script = (0..60).fold(script, |script, _| script.opening(Err(rejected())));
-    let run = run(script.list(page("60", &[("b", "55")])), true);
+    let run = script.list(page("60", &[("b", "55")])).run_streaming();
     *run.script.current.lock() = Some("60");
     let started = Instant::now();
     run.until_seen(&[("b", "55")]).await;
@@ -179,7 +174,7 @@ async fn if_watches_are_rejected_a_source_of_streaming_lists_is_listed_in_pages(
 async fn while_the_server_does_not_answer_nothing_is_listed_again() {
     let script = Script::default().list(page("50", &[("a", "1")])).list(page("60", &[("b", "55")]));
     let script = (0..8).fold(script, |script, _| script.opening(Err(RetrieveError::other("it is down"))));
-    let run = run(script.watch_from("50", vec![added("b", "55"), deleted("a", "56")]), false);
+    let run = script.watch_from("50", vec![added("b", "55"), deleted("a", "56")]).run();
     run.until_seen(&[("b", "55")]).await;
     assert_eq!(*run.script.listed.lock(), 1);
 }
@@ -188,29 +183,25 @@ async fn while_the_server_does_not_answer_nothing_is_listed_again() {
 async fn an_object_that_a_list_with_a_malformed_one_lacks_is_not_deleted() {
     let bad =
         Page { objects: vec![Ok(object("a", "1")), Err(malformed())], version: "7".to_owned(), continue_token: None };
-    let run = run(
-        Script::default()
-            .list(page("5", &[("a", "1"), ("b", "2")]))
-            .watch(vec![Err(expired())])
-            .list(Ok(bad))
-            .watch(vec![added("c", "8"), Err(expired())])
-            .list(page("9", &[("a", "1"), ("c", "8")]))
-            .open_watch(vec![]),
-        false,
-    );
+    let run = Script::default()
+        .list(page("5", &[("a", "1"), ("b", "2")]))
+        .watch(vec![Err(expired())])
+        .list(Ok(bad))
+        .watch(vec![added("c", "8"), Err(expired())])
+        .list(page("9", &[("a", "1"), ("c", "8")]))
+        .open_watch(vec![])
+        .run();
     run.until_seen(&[("a", "1"), ("c", "8")]).await;
     assert_eq!(run.seen.log.lock()[2..], ["added c", "deleted b"]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_object_that_is_deleted_while_a_list_with_a_malformed_one_is_sent_is_not_kept() {
-    let run = run(
-        Script::default()
-            .watch(vec![added("a", "1"), added("b", "2"), bookmark("5", true), Err(expired())])
-            .watch(vec![added("a", "1"), Ok(Event::Malformed(malformed())), deleted("a", "6"), bookmark("7", true)])
-            .open_watch(vec![]),
-        true,
-    );
+    let run = Script::default()
+        .watch(vec![added("a", "1"), added("b", "2"), bookmark("5", true), Err(expired())])
+        .watch(vec![added("a", "1"), Ok(Event::Malformed(malformed())), deleted("a", "6"), bookmark("7", true)])
+        .open_watch(vec![])
+        .run_streaming();
     run.until("deleted", |seen| seen.log.lock().len() == 3).await;
     assert_eq!(run.seen.log.lock().last().map(String::as_str), Some("deleted a"));
     run.until_seen(&[("b", "2")]).await;
@@ -218,51 +209,45 @@ async fn an_object_that_is_deleted_while_a_list_with_a_malformed_one_is_sent_is_
 
 #[tokio::test(start_paused = true)]
 async fn a_silent_watch_is_reconnected_and_then_listed_again() {
-    let run = run(
-        Script::default()
-            .list(page("50", &[("a", "1")]))
-            .open_watch(vec![])
-            .open_watch(vec![])
-            .list(page("60", &[("b", "55")]))
-            .open_watch(vec![]),
-        false,
-    );
+    let run = Script::default()
+        .list(page("50", &[("a", "1")]))
+        .open_watch(vec![])
+        .open_watch(vec![])
+        .list(page("60", &[("b", "55")]))
+        .open_watch(vec![])
+        .run();
     run.until_seen(&[("b", "55")]).await;
     assert_eq!(*run.seen.restores.lock(), 0);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_restored_server_with_lower_versions_is_accepted_after_silence() {
-    let run = run(
-        Script::default()
-            .list(page("50", &[("a", "49")]))
-            .open_watch(vec![])
-            .open_watch(vec![])
-            .list(page("30", &[("a", "20")]))
-            .watch_from("30", vec![modified("a", "31")]),
-        false,
-    );
+    let run = Script::default()
+        .list(page("50", &[("a", "49")]))
+        .open_watch(vec![])
+        .open_watch(vec![])
+        .list(page("30", &[("a", "20")]))
+        .watch_from("30", vec![modified("a", "31")])
+        .run();
     run.until_seen(&[("a", "31")]).await;
     assert_eq!(*run.seen.restores.lock(), 1);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_list_from_a_server_that_lags_behind_is_not_accepted() {
-    let run = run(
-        Script::default()
-            .list(page("50", &[("a", "49")]))
-            .opening(Err(expired()))
-            .list(page("40", &[("a", "39")]))
-            .list(page("60", &[("a", "59")])),
-        false,
-    );
+    let run = Script::default()
+        .list(page("50", &[("a", "49")]))
+        .opening(Err(expired()))
+        .list(page("40", &[("a", "39")]))
+        .list(page("60", &[("a", "59")]))
+        .run();
     run.until_seen(&[("a", "59")]).await;
     assert_eq!((*run.seen.restores.lock(), run.seen.log.lock().len()), (0, 2), "version 39 was not reported");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_watch_that_is_silent_for_five_minutes_makes_the_process_not_ready() {
-    let run = run(Script::default().list(page("5", &[])).open_watch(vec![]), false);
+    let run = Script::default().list(page("5", &[])).open_watch(vec![]).run();
     run.until("synced", |_| run.status.is_synced()).await;
     assert!(run.status.ready().is_ok());
     tokio::time::sleep(Duration::from_secs(301)).await;
@@ -331,7 +316,7 @@ async fn streaming_lists_that_ended_early_are_used_again_for_the_next_list() {
     let script = Script::default().opening(breaks()).opening(breaks()).list(page("5", &[("a", "1")]));
     // The watch after the list is too old: the list after it is streamed.
     let script = script.opening(Err(expired())).open_watch(vec![added("b", "6"), bookmark("6", true)]);
-    let run = run(script, true);
+    let run = script.run_streaming();
     run.until_seen(&[("b", "6")]).await;
     assert_eq!(*run.script.listed.lock(), 1);
 }
