@@ -69,6 +69,13 @@ impl TimedQueue {
         self.give_back(name, completion).retried
     }
 
+    /// A change runs the key.
+    fn run(&mut self, name: &str, completion: Completion) {
+        self.event(name);
+        self.take();
+        self.finish(name, completion);
+    }
+
     fn give_back(&mut self, name: &str, completion: Completion) -> Returned {
         self.runs.get(name).map_or_else(Returned::default, |ticket| self.state.finish(*ticket, completion, self.now))
     }
@@ -89,6 +96,14 @@ impl TimedQueue {
     }
 }
 
+/// A queue whose key `a` is being processed.
+fn running(options: QueueOptions) -> TimedQueue {
+    let mut queue = TimedQueue::new(options);
+    queue.event("a");
+    queue.take();
+    queue
+}
+
 #[test]
 fn a_waiting_key_is_in_the_queue_once_however_often_it_is_added() {
     let mut queue = TimedQueue::new(options());
@@ -101,9 +116,7 @@ fn a_waiting_key_is_in_the_queue_once_however_often_it_is_added() {
 
 #[test]
 fn a_key_that_is_added_during_its_run_runs_once_more_afterwards() {
-    let mut queue = TimedQueue::new(options());
-    queue.event("a");
-    queue.take();
+    let mut queue = running(options());
     queue.event("a");
     queue.event("a");
     assert_eq!(queue.take(), None, "one worker at a time");
@@ -188,9 +201,7 @@ fn after_the_last_retry_a_key_waits_for_its_next_event() {
 
 #[test]
 fn events_run_a_failing_key_at_once_but_only_once_per_delay() {
-    let mut queue = TimedQueue::new(options());
-    queue.event("a");
-    queue.take();
+    let mut queue = running(options());
     queue.finish("a", Completion::Failure);
     queue.now += ms(10);
     queue.event("a");
@@ -222,13 +233,9 @@ fn frequent_events_of_a_key_without_retries_left_do_not_spin() {
 
 #[test]
 fn a_new_requeue_replaces_a_pending_one() {
-    let mut queue = TimedQueue::new(options());
-    queue.event("a");
-    queue.take();
+    let mut queue = running(options());
     queue.finish("a", Completion::Success(Some(ms(60_000))));
-    queue.event("a");
-    queue.take();
-    queue.finish("a", Completion::Success(Some(ms(5_000))));
+    queue.run("a", Completion::Success(Some(ms(5_000))));
     assert_eq!(queue.wait(), Some(ms(5_000)));
     assert_eq!(queue.take().unwrap().1, "requeue");
     queue.finish("a", Completion::Success(None));
@@ -237,9 +244,7 @@ fn a_new_requeue_replaces_a_pending_one() {
 
 #[test]
 fn a_retry_after_error_sets_the_delay_and_a_permanent_one_is_not_retried() {
-    let mut queue = TimedQueue::new(options());
-    queue.event("a");
-    queue.take();
+    let mut queue = running(options());
     assert!(queue.finish("a", Completion::FailureAfter(ms(7_000))));
     assert_eq!(queue.wait(), Some(ms(7_000)));
     assert_eq!(queue.take().unwrap().1, "retry");
@@ -350,23 +355,17 @@ fn after_the_first_list_resyncs_are_spread_evenly_once_a_second_and_no_gap_is_lo
 
 #[test]
 fn an_event_postpones_the_resync() {
-    let mut queue = TimedQueue::new(QueueOptions { resync: Some(ms(10_000)), ..options() });
-    queue.event("a");
-    queue.take();
+    let mut queue = running(QueueOptions { resync: Some(ms(10_000)), ..options() });
     queue.finish("a", Completion::Success(None));
     queue.now += ms(8_000);
-    queue.event("a");
-    queue.take();
-    queue.finish("a", Completion::Success(None));
+    queue.run("a", Completion::Success(None));
     let wait = queue.wait().unwrap();
     assert!(wait >= ms(9_000) && wait <= ms(10_000), "{wait:?}");
 }
 
 #[test]
 fn forgetting_a_key_removes_all_its_state() {
-    let mut queue = TimedQueue::new(QueueOptions { resync: Some(ms(10_000)), ..options() });
-    queue.event("a");
-    queue.take();
+    let mut queue = running(QueueOptions { resync: Some(ms(10_000)), ..options() });
     queue.finish("a", Completion::Failure);
     let now = queue.now;
     queue.state.forget(&key("a"), now);

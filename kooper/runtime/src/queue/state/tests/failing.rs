@@ -9,9 +9,7 @@ fn secs(secs: u64) -> Duration {
 /// A queue with a key that failed and is retried in an hour.
 fn failed(completion: Completion) -> TimedQueue {
     let hour = Backoff { initial: secs(3600), max: secs(3600) };
-    let mut queue = TimedQueue::new(QueueOptions { backoff: hour, resync: Some(secs(60)), ..QueueOptions::default() });
-    queue.event("a");
-    queue.take();
+    let mut queue = running(QueueOptions { backoff: hour, resync: Some(secs(60)), ..QueueOptions::default() });
     queue.finish("a", completion);
     queue
 }
@@ -210,9 +208,7 @@ fn the_time_in_the_queue_does_not_include_the_back_off() {
 
 #[test]
 fn the_time_in_the_queue_begins_when_a_worker_could_take_the_key() {
-    let mut queue = TimedQueue::new(options());
-    queue.event("a");
-    queue.take();
+    let mut queue = running(options());
     queue.event("a");
     queue.now += secs(10);
     assert_eq!(queue.state.added(), 1);
@@ -276,9 +272,7 @@ fn immediate_requeues_back_off_until_the_next_event() {
 
 #[test]
 fn returning_a_key_twice_has_an_effect_once() {
-    let mut queue = TimedQueue::new(options());
-    queue.event("a");
-    queue.take();
+    let mut queue = running(options());
     let first = queue.runs["a"];
     queue.event("a");
     queue.finish("a", Completion::Success(None));

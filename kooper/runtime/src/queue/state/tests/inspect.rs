@@ -88,9 +88,7 @@ fn a_failed_key_waits_for_its_retry_and_for_the_common_rate() {
 fn of_the_keys_that_lack_a_permission_one_is_tried() {
     let mut queue = queue();
     for name in ["a", "b"] {
-        queue.event(name);
-        queue.take();
-        queue.finish(name, Completion::Forbidden(7));
+        queue.run(name, Completion::Forbidden(7));
     }
     let forbidden = |is_first, probe| Some(ForbiddenKey { is_first, probe });
     assert_eq!(queue.waiting("a").forbidden, forbidden(true, Some(ms(4_000))));

@@ -43,17 +43,9 @@ impl TimedQueue {
     }
 }
 
-/// A queue whose key is being processed.
-fn running() -> TimedQueue {
-    let mut queue = TimedQueue::new(options());
-    queue.event("a");
-    queue.take();
-    queue
-}
-
 /// A queue whose key failed and is retried in a while.
 fn failed() -> TimedQueue {
-    let mut queue = running();
+    let mut queue = running(options());
     queue.finish("a", Completion::FailureAfter(ms(60_000)));
     queue
 }
@@ -61,7 +53,7 @@ fn failed() -> TimedQueue {
 #[test]
 fn an_echo_is_recognized_whether_it_arrives_before_or_after_the_response() {
     for before in [true, false] {
-        let mut queue = running();
+        let mut queue = running(options());
         if before {
             queue.hears(&child("u", Some(5)));
         }
@@ -82,7 +74,7 @@ fn an_echo_is_recognized_whether_it_arrives_before_or_after_the_response() {
 #[test]
 fn a_change_by_another_client_queues_the_key_although_a_write_without_effect_returned_its_version() {
     for before in [true, false] {
-        let mut queue = running();
+        let mut queue = running(options());
         if before {
             queue.hears(&child("u", Some(5)));
         }
@@ -99,7 +91,7 @@ fn a_change_by_another_client_queues_the_key_although_a_write_without_effect_ret
 
 #[test]
 fn an_own_write_is_still_recognized_after_a_later_one_without_effect() {
-    let mut queue = running();
+    let mut queue = running(options());
     queue.wrote(&child("u", Some(5)));
     queue.state.record_write(&key("a"), &child("u", Some(5)), WriteOrigin::Foreign, queue.now);
     queue.finish("a", Completion::FailureAfter(ms(60_000)));
@@ -109,7 +101,7 @@ fn an_own_write_is_still_recognized_after_a_later_one_without_effect() {
 
 #[test]
 fn an_own_write_queues_the_key_again_after_a_successful_call() {
-    let mut queue = running();
+    let mut queue = running(options());
     queue.hears(&child("u", Some(5)));
     queue.wrote(&child("u", Some(5)));
     queue.state.cache_reached(&child("u", Some(5)), queue.now);
@@ -119,7 +111,7 @@ fn an_own_write_queues_the_key_again_after_a_successful_call() {
 
 #[test]
 fn a_write_of_the_runtime_does_not_queue_the_key_or_add_a_reason() {
-    let mut queue = running();
+    let mut queue = running(options());
     queue.hears(&own(Some(5)));
     queue.wrote_silently(&own(Some(5)));
     queue.state.cache_reached(&own(Some(5)), queue.now);
@@ -131,7 +123,7 @@ fn a_write_of_the_runtime_does_not_queue_the_key_or_add_a_reason() {
 
 #[test]
 fn one_change_by_another_client_queues_a_failing_key() {
-    let mut queue = running();
+    let mut queue = running(options());
     queue.wrote(&child("u", Some(5)));
     queue.hears(&child("u", Some(5)));
     queue.hears(&child("u", Some(6)));
@@ -142,7 +134,7 @@ fn one_change_by_another_client_queues_a_failing_key() {
 #[test]
 fn any_number_of_own_writes_is_recognized_whether_their_events_arrive_during_the_call_or_after_it() {
     for (during, objects) in [(true, 1), (false, 1), (true, 3000), (false, 3000)] {
-        let mut queue = running();
+        let mut queue = running(options());
         let write = |n: u32| Revision { object: cached(&(n % objects).to_string()), ..child("u", Some(n + 1)) };
         for n in 0..3000 {
             queue.wrote(&write(n));
@@ -164,7 +156,7 @@ fn any_number_of_own_writes_is_recognized_whether_their_events_arrive_during_the
 #[test]
 fn an_echo_is_recognized_however_late_it_is() {
     for (call, rest) in [(60_000, 0), (0, 60_000), (300_000, 300_000)] {
-        let mut queue = running();
+        let mut queue = running(options());
         queue.wrote(&child("u", Some(5)));
         queue.now += ms(call);
         // Another worker is idle.
@@ -179,7 +171,7 @@ fn an_echo_is_recognized_however_late_it_is() {
 
 #[test]
 fn an_echo_is_recognized_if_the_cache_shows_it_before_the_queue_hears_of_it() {
-    let mut queue = running();
+    let mut queue = running(options());
     queue.wrote(&child("u", Some(5)));
     queue.state.cache_reached(&child("u", Some(5)), queue.now);
     queue.finish("a", Completion::FailureAfter(ms(60_000)));
@@ -205,7 +197,7 @@ fn an_event_that_contains_the_own_write_and_a_later_one_queues_the_key() {
 
 #[test]
 fn own_writes_are_recognized_among_many_changes_of_others() {
-    let mut queue = running();
+    let mut queue = running(options());
     let theirs = |n: u32| Revision { object: cached(&n.to_string()), ..child("v", Some(n)) };
     for n in 0..5000 {
         queue.hears(&theirs(n));
@@ -221,7 +213,7 @@ fn own_writes_are_recognized_among_many_changes_of_others() {
 
 #[test]
 fn beyond_the_limit_the_writes_that_a_cache_has_are_dropped_first() {
-    let mut queue = running();
+    let mut queue = running(options());
     let write = |n: u32| Revision { object: cached(&n.to_string()), ..child("u", Some(n)) };
     for n in 1..=16_384 {
         queue.wrote(&write(n));
@@ -237,7 +229,7 @@ fn beyond_the_limit_the_writes_that_a_cache_has_are_dropped_first() {
 #[test]
 fn the_mark_of_its_deletion_queues_the_key_even_if_the_call_made_it() {
     for before in [true, false] {
-        let mut queue = running();
+        let mut queue = running(options());
         if before {
             queue.adds(&own(Some(5)), Urgency::Always);
         }
@@ -254,7 +246,7 @@ fn the_mark_of_its_deletion_queues_the_key_even_if_the_call_made_it() {
 #[test]
 fn the_deletion_of_the_handled_object_queues_the_key_even_if_the_call_deleted_it() {
     for answered in [true, false] {
-        let mut queue = running();
+        let mut queue = running(options());
         if answered {
             queue.wrote(&own(None));
         }
@@ -283,7 +275,7 @@ fn the_deletion_of_a_child_is_an_echo_if_the_call_deleted_it() {
 
 #[test]
 fn a_key_that_waits_for_its_cache_takes_no_worker_and_keeps_its_position() {
-    let mut queue = running();
+    let mut queue = running(options());
     queue.wrote(&child("u", Some(6)));
     queue.finish("a", Completion::Success(None));
     queue.event("a");
@@ -298,7 +290,7 @@ fn a_key_that_waits_for_its_cache_takes_no_worker_and_keeps_its_position() {
 
 #[test]
 fn a_key_waits_for_its_cache_for_a_limited_time() {
-    let mut queue = running();
+    let mut queue = running(options());
     queue.wrote(&child("u", Some(6)));
     queue.finish("a", Completion::Success(None));
     queue.event("a");
@@ -311,7 +303,7 @@ fn a_key_waits_for_its_cache_for_a_limited_time() {
 fn a_key_does_not_wait_for_a_write_of_an_object_that_was_deleted_since() {
     // The deletion is received during the call, before the response, or after the call.
     for before in [true, false] {
-        let mut queue = running();
+        let mut queue = running(options());
         if before {
             queue.hears(&child("u", None));
         }
@@ -323,7 +315,7 @@ fn a_key_does_not_wait_for_a_write_of_an_object_that_was_deleted_since() {
         assert!(queue.take().is_some(), "before the response: {before}");
     }
     // It does wait for another object of the same name.
-    let mut queue = running();
+    let mut queue = running(options());
     queue.wrote(&child("v", Some(9)));
     queue.hears(&child("u", None));
     queue.finish("a", Completion::Success(None));
@@ -332,7 +324,7 @@ fn a_key_does_not_wait_for_a_write_of_an_object_that_was_deleted_since() {
 
 #[test]
 fn a_key_has_no_state_after_its_writes_have_reached_the_cache_or_have_expired() {
-    let mut queue = running();
+    let mut queue = running(options());
     queue.wrote(&child("u", Some(6)));
     queue.hears(&child("u", Some(6)));
     queue.finish("a", Completion::Failure);
@@ -341,7 +333,7 @@ fn a_key_has_no_state_after_its_writes_have_reached_the_cache_or_have_expired() 
     queue.finish("a", Completion::Success(None));
     assert_eq!(queue.state.known(), 0);
     // This one never reaches the cache.
-    let mut queue = running();
+    let mut queue = running(options());
     queue.wrote(&child("u", Some(6)));
     queue.finish("a", Completion::Success(None));
     assert_eq!((queue.wait(), queue.state.known()), (None, 0));
