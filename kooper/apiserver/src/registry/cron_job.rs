@@ -32,15 +32,11 @@ impl Strategy for CronJob {
             spec.field(count).not_negative();
         }
         let zone = spec.field("timeZone");
-        if zone.is_set() && zone.is_empty() {
-            zone.invalid("timeZone must be nil or non-empty string");
-        }
+        zone.invalid_if(zone.is_set() && zone.is_empty(), "timeZone must be nil or non-empty string");
         spec.field("concurrencyPolicy").one_of(&["Allow", "Forbid", "Replace"]);
         let job = spec.field("jobTemplate.spec");
         job::validate_spec(&job);
-        if job.field("selector").is_set() {
-            job.field("selector").invalid("`selector` will be auto-generated");
-        }
+        job.field("selector").invalid_if(job.field("selector").is_set(), "`selector` will be auto-generated");
         if job.field("manualSelector").is_true() {
             job.field("manualSelector").not_supported(&["nil", "false"]);
         }

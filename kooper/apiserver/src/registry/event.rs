@@ -47,9 +47,7 @@ impl Strategy for Event {
         if core || present.is_some() {
             return;
         }
-        if !object.field("eventTime").is_set() {
-            object.field("eventTime").require("");
-        }
+        object.field("eventTime").require_if(!object.field("eventTime").is_set(), "");
         let kind = object.field("type");
         if !matches!(kind.text(), "Normal" | "Warning") {
             kind.invalid_as(&json!(""), format!("has invalid value: {}", kind.text()));
@@ -65,9 +63,7 @@ impl Strategy for Event {
             if series.field("count").number().unwrap_or(0) < 2 {
                 series.field("count").invalid_as(&json!(""), "should be at least 2");
             }
-            if !series.field("lastObservedTime").is_set() {
-                series.field("lastObservedTime").require("");
-            }
+            series.field("lastObservedTime").require_if(!series.field("lastObservedTime").is_set(), "");
         }
     }
 

@@ -22,9 +22,7 @@ impl Strategy for HorizontalPodAutoscaler {
     fn validate(&self, object: &At<'_>, _: Write<'_>) {
         let spec = object.field("spec");
         let (least, most) = (spec.field("minReplicas"), spec.field("maxReplicas"));
-        if least.number().is_some_and(|number| number < 1) {
-            least.invalid("must be greater than or equal to 1");
-        }
+        least.invalid_if(least.number().is_some_and(|number| number < 1), "must be greater than or equal to 1");
         let number = most.number().unwrap_or(0);
         if number == 0 {
             most.require("must be set and greater than 0");
@@ -80,9 +78,7 @@ impl Strategy for HorizontalPodAutoscaler {
 fn validate_metric(metric: &At<'_>) {
     let kind = metric.field("type");
     let Some((_, expected)) = SOURCES.iter().find(|(name, _)| *name == kind.text()) else {
-        if kind.is_empty() {
-            kind.require("must specify a metric source type");
-        }
+        kind.required("must specify a metric source type");
         let known = ["ContainerResource", "External", "Object", "Pods", "Resource"];
         // The real server reports it twice.
         kind.not_supported(&known);
@@ -106,9 +102,7 @@ fn resource(source: &At<'_>) {
     source.field("name").required("must specify a resource name");
     let target = source.field("target");
     let kind = target.field("type");
-    if kind.is_empty() {
-        kind.require("must specify a metric target type");
-    }
+    kind.required("must specify a metric target type");
     if !matches!(kind.text(), "Utilization" | "Value" | "AverageValue") {
         kind.invalid_as(&json!(kind.text()), "must be either Utilization, Value, or AverageValue");
     }
@@ -119,9 +113,7 @@ fn resource(source: &At<'_>) {
         }
     }
     let utilization = target.field("averageUtilization");
-    if utilization.number().is_some_and(|number| number < 1) {
-        utilization.invalid("must be greater than 0");
-    }
+    utilization.invalid_if(utilization.number().is_some_and(|number| number < 1), "must be greater than 0");
     match (utilization.is_set(), target.field("averageValue").is_set()) {
         (false, false) => utilization.require("must set either a target raw value or a target utilization"),
         (true, true) => {

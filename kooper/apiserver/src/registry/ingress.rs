@@ -29,9 +29,7 @@ impl Strategy for Ingress {
         }
         for rule in rules.items() {
             let host = rule.field("host");
-            if host.text().parse::<IpAddr>().is_ok() {
-                host.invalid("must be a DNS name, not an IP address");
-            }
+            host.invalid_if(host.text().parse::<IpAddr>().is_ok(), "must be a DNS name, not an IP address");
             host.form(if host.text().contains('*') { form::wildcard_subdomain } else { form::dns_subdomain });
             let http = rule.field("http");
             if http.is_set() {

@@ -164,15 +164,11 @@ pub(super) fn validate_spec(spec: &At<'_>) {
     let [mode, completions, parallelism, per_index, failed] =
         ["completionMode", "completions", "parallelism", "backoffLimitPerIndex", "maxFailedIndexes"]
             .map(|key| spec.field(key));
-    if failed.is_set() && !per_index.is_set() {
-        per_index.require("when maxFailedIndexes is specified");
-    }
+    per_index.require_if(failed.is_set() && !per_index.is_set(), "when maxFailedIndexes is specified");
     mode.one_of(&["NonIndexed", "Indexed"]);
     if mode.text() == "Indexed" {
         // Without either, there is one of each.
-        if !completions.is_set() && parallelism.is_set() {
-            completions.require("when completion mode is Indexed");
-        }
+        completions.require_if(!completions.is_set() && parallelism.is_set(), "when completion mode is Indexed");
         if parallelism.number().is_some_and(|number| number > MOST_INDEXES) {
             let why = format!("must be less than or equal to {MOST_INDEXES} when completion mode is Indexed");
             parallelism.invalid(why);
@@ -182,9 +178,7 @@ pub(super) fn validate_spec(spec: &At<'_>) {
         }
     } else {
         for at in [&per_index, &failed] {
-            if at.is_set() {
-                at.invalid("requires indexed completion mode");
-            }
+            at.invalid_if(at.is_set(), "requires indexed completion mode");
         }
     }
     spec.field("podReplacementPolicy").one_of(&["Failed", "TerminatingOrFailed"]);

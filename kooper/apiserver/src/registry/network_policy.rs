@@ -46,9 +46,7 @@ fn policy_port(entry: &At<'_>) {
         Value::Null if end.is_set() => end.invalid("may not be specified when `port` is not specified"),
         Value::Null => {}
         Value::String(_) => {
-            if end.is_set() {
-                end.invalid("may not be specified when `port` is non-numeric");
-            }
+            end.invalid_if(end.is_set(), "may not be specified when `port` is non-numeric");
             port.form_even_if_empty(form::port_name);
         }
         _ => {
@@ -87,9 +85,7 @@ fn peer(peer: &At<'_>) {
 
 fn block_of(at: &At<'_>) -> Option<Cidr> {
     let network = network(at.text());
-    if network.is_none() {
-        at.invalid("must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)");
-    }
+    at.invalid_if(network.is_none(), "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)");
     network
 }
 

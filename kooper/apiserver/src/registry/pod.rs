@@ -167,9 +167,7 @@ fn validate_pods(spec: &At<'_>) {
     for list in ["containers", "initContainers"] {
         for container in spec.field(list).items() {
             let image = container.field("image");
-            if image.text().trim() != image.text() {
-                image.invalid("must not have leading or trailing whitespace");
-            }
+            image.invalid_if(image.text().trim() != image.text(), "must not have leading or trailing whitespace");
         }
     }
 }

@@ -27,9 +27,7 @@ impl Strategy for PriorityClass {
         }
         object.field("preemptionPolicy").one_of(&["PreemptLowerPriority", "Never"]);
         if let Some(present) = present {
-            if value.value != &present["value"] {
-                value.forbidden("may not be changed in an update.");
-            }
+            value.forbidden_if(value.value != &present["value"], "may not be changed in an update.");
             object.field("preemptionPolicy").immutable(&present["preemptionPolicy"]);
         }
     }

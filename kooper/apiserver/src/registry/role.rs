@@ -36,9 +36,7 @@ fn validate_rule(rule: &At<'_>, namespaced: bool) {
         rule.field("resources").required("resource rules must supply at least one resource");
         return;
     }
-    if namespaced {
-        paths.invalid("namespaced rules cannot apply to non-resource URLs");
-    }
+    paths.invalid_if(namespaced, "namespaced rules cannot apply to non-resource URLs");
     if ["apiGroups", "resources", "resourceNames"].iter().any(|key| !rule.field(key).is_empty()) {
         paths.invalid("rules cannot apply to both regular resources and non-resource URLs");
     }

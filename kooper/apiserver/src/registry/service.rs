@@ -95,9 +95,7 @@ impl Strategy for Service {
             keep_addresses(&spec, &present["spec"], kind);
         }
         let ports = spec.field("ports");
-        if ports.is_empty() && !headless && kind != "ExternalName" {
-            ports.require("");
-        }
+        ports.require_if(ports.is_empty() && !headless && kind != "ExternalName", "");
         match kind {
             "LoadBalancer" | "NodePort" if headless => {
                 let first = spec.field("clusterIPs").named("spec.clusterIPs[0]".to_owned());
@@ -216,15 +214,11 @@ fn outside(row: Row<'_>) -> String {
 
 fn external_name(spec: &At<'_>) {
     for key in ["clusterIPs", "ipFamilies", "ipFamilyPolicy"] {
-        if !spec.field(key).is_empty() {
-            spec.field(key).forbidden("may not be set for ExternalName services");
-        }
+        spec.field(key).forbidden_if(!spec.field(key).is_empty(), "may not be set for ExternalName services");
     }
     let name = spec.field("externalName");
     let host = name.text().trim_end_matches('.');
-    if host.is_empty() {
-        name.require("");
-    }
+    name.require_if(host.is_empty(), "");
     let shown = json!(host);
     name.nested(&shown, |name| name.form(form::dns_subdomain));
 }
@@ -236,14 +230,10 @@ fn each_port(ports: &At<'_>, kind: &str) {
     for port in &items {
         let name = port.field("name");
         if name.is_empty() {
-            if items.len() > 1 {
-                name.require("");
-            }
+            name.require_if(items.len() > 1, "");
         } else {
             name.form(form::dns_label);
-            if !names.insert(name.text()) {
-                name.duplicate();
-            }
+            name.unique(&mut names);
         }
         let number = port.field("port").number().unwrap_or(0);
         if !(1..=65535).contains(&number) {
@@ -264,9 +254,7 @@ fn each_port(ports: &At<'_>, kind: &str) {
         port.field("appProtocol").form(form::qualified);
         let node_port = port.field("nodePort");
         if let Some(own) = node_port.number().filter(|own| *own != 0) {
-            if kind == "ClusterIP" {
-                node_port.forbidden("may not be used when `type` is 'ClusterIP'");
-            }
+            node_port.forbidden_if(kind == "ClusterIP", "may not be used when `type` is 'ClusterIP'");
             if !node_ports.insert((protocol, own)) {
                 node_port.duplicate();
             }
@@ -304,15 +292,11 @@ fn cluster_ips(spec: &At<'_>) {
         if !matches!(family.text(), "IPv4" | "IPv6") {
             family.not_supported(&["IPv4", "IPv6"]);
         }
-        if !families.insert(family.text()) {
-            family.duplicate();
-        }
+        family.unique(&mut families);
     }
     spec.field("ipFamilyPolicy").one_of(&["PreferDualStack", "RequireDualStack", "SingleStack"]);
     if headless {
-        if ips.len() > 1 {
-            all.invalid("'None' must be the first and only value");
-        }
+        all.invalid_if(ips.len() > 1, "'None' must be the first and only value");
         return;
     }
     let before = all.count();
@@ -320,9 +304,7 @@ fn cluster_ips(spec: &At<'_>) {
         address(ip);
     }
     let wrong = all.count() > before;
-    if ips.len() > 2 {
-        all.invalid("may only hold up to 2 values");
-    }
+    all.invalid_if(ips.len() > 2, "may only hold up to 2 values");
     if wrong {
         return;
     }
@@ -359,9 +341,7 @@ fn validate_points(object: &At<'_>, present: &Value) {
             mode.one_of(&["Proxy", "VIP"]);
         }
         host.form(form::dns_subdomain);
-        if host.text().parse::<IpAddr>().is_ok() {
-            host.invalid("must be a DNS name, not an IP address");
-        }
+        host.invalid_if(host.text().parse::<IpAddr>().is_ok(), "must be a DNS name, not an IP address");
     }
 }
 

@@ -1,6 +1,6 @@
 //! Configurations of webhooks.
 
-use std::collections::BTreeSet;
+use std::collections::HashSet;
 
 use serde_json::{Value, json};
 
@@ -19,14 +19,11 @@ pub(super) struct WebhookConfiguration;
 
 impl Strategy for WebhookConfiguration {
     fn validate(&self, object: &At<'_>, write: Write<'_>) {
-        let mut names = BTreeSet::new();
+        let mut names = HashSet::new();
         let present = write.present().map(|present| &present["webhooks"]);
         for webhook in object.field("webhooks").items() {
             validate_webhook(&webhook, present);
-            let name = webhook.field("name");
-            if !names.insert(name.text()) {
-                name.duplicate();
-            }
+            webhook.field("name").unique(&mut names);
         }
     }
 
@@ -64,7 +61,7 @@ fn validate_versions(versions: &At<'_>) {
     if !versions.required("must specify one of v1, v1beta1") {
         return;
     }
-    let mut seen = BTreeSet::new();
+    let mut seen = HashSet::new();
     for version in versions.items() {
         if !seen.insert(version.text()) {
             version.invalid("duplicate version");
@@ -72,9 +69,7 @@ fn validate_versions(versions: &At<'_>) {
             version.form_even_if_empty(form::dns_1035_label);
         }
     }
-    if !seen.contains("v1") && !seen.contains("v1beta1") {
-        versions.invalid("must include at least one of v1, v1beta1");
-    }
+    versions.invalid_if(!seen.contains("v1") && !seen.contains("v1beta1"), "must include at least one of v1, v1beta1");
 }
 
 fn validate_client(config: &At<'_>) {
@@ -123,9 +118,7 @@ fn validate_service(service: &At<'_>) {
         "//" => return path.invalid("segment[0] may not be empty"),
         _ => {}
     }
-    if !text.starts_with('/') {
-        path.invalid("must start with a '/'");
-    }
+    path.invalid_if(!text.starts_with('/'), "must start with a '/'");
     let steps = text.get(1..).unwrap_or_default();
     for (index, step) in steps.strip_suffix('/').unwrap_or(steps).split('/').enumerate() {
         if step.is_empty() {
@@ -163,7 +156,7 @@ fn validate_rule(rule: &At<'_>) {
 
 fn validate_resources(resources: &At<'_>) {
     resources.required("");
-    let (mut of_resource, mut of_subresource) = (BTreeSet::new(), BTreeSet::new());
+    let (mut of_resource, mut of_subresource) = (HashSet::new(), HashSet::new());
     let (mut all, mut every, mut plain) = (false, false, false);
     let items = resources.items();
     for item in &items {
@@ -190,12 +183,8 @@ fn validate_resources(resources: &At<'_>) {
             of_subresource.insert(subresource);
         }
     }
-    if items.len() > 1 && all {
-        resources.invalid("if '*/*' is present, must not specify other resources");
-    }
-    if every && plain {
-        resources.invalid("if '*' is present, must not specify other resources without subresources");
-    }
+    resources.invalid_if(items.len() > 1 && all, "if '*/*' is present, must not specify other resources");
+    resources.invalid_if(every && plain, "if '*' is present, must not specify other resources without subresources");
 }
 
 fn validate_conditions(conditions: &At<'_>, present: Option<&Value>) {
@@ -207,8 +196,8 @@ fn validate_conditions(conditions: &At<'_>, present: Option<&Value>) {
     let webhooks = present.and_then(Value::as_array).into_iter().flatten();
     let known = webhooks.flat_map(|webhook| webhook["matchConditions"].as_array().into_iter().flatten());
     // What is stored already was compiled by an earlier server, too.
-    let known: BTreeSet<_> = known.map(|condition| condition["expression"].as_str().unwrap_or_default()).collect();
-    let mut names = BTreeSet::new();
+    let known: HashSet<_> = known.map(|condition| condition["expression"].as_str().unwrap_or_default()).collect();
+    let mut names = HashSet::new();
     for condition in &items {
         let (name, expression) = (condition.field("name"), condition.field("expression"));
         let text = expression.text().trim();
@@ -221,9 +210,7 @@ fn validate_conditions(conditions: &At<'_>, present: Option<&Value>) {
         }
         if name.required("") {
             name.form(form::qualified);
-            if !names.insert(name.text()) {
-                name.duplicate();
-            }
+            name.unique(&mut names);
         }
     }
 }

@@ -1,6 +1,7 @@
 //! A place in an object: its value, its path, and the rules that it may violate.
 
 use std::cell::RefCell;
+use std::collections::HashSet;
 
 use serde_json::{Value, json};
 
@@ -119,8 +120,20 @@ impl<'a> At<'a> {
         self.add(Cause::required(&self.path, why));
     }
 
+    pub(crate) fn require_if(&self, missing: bool, why: &str) {
+        if missing {
+            self.require(why);
+        }
+    }
+
     pub(crate) fn invalid(&self, why: impl std::fmt::Display) {
         self.add(Cause::invalid(&self.path, self.value, why));
+    }
+
+    pub(crate) fn invalid_if(&self, violated: bool, why: &str) {
+        if violated {
+            self.invalid(why);
+        }
     }
 
     /// Invalid, with a value that is not the one at this place.
@@ -154,6 +167,13 @@ impl<'a> At<'a> {
 
     pub(crate) fn duplicate_of(&self, value: &Value) {
         self.add(Cause::duplicate(&self.path, value));
+    }
+
+    /// No other place with these texts has the same.
+    pub(crate) fn unique(&self, texts: &mut HashSet<&'a str>) {
+        if !texts.insert(self.text()) {
+            self.duplicate();
+        }
     }
 
     pub(crate) fn not_found(&self) {
@@ -194,9 +214,7 @@ impl<'a> At<'a> {
     }
 
     pub(crate) fn not_negative(&self) {
-        if self.number().is_some_and(|number| number < 0) {
-            self.invalid("must be greater than or equal to 0");
-        }
+        self.invalid_if(self.number().is_some_and(|number| number < 0), "must be greater than or equal to 0");
     }
 
     pub(crate) fn between(&self, least: i64, most: i64) {
@@ -207,8 +225,6 @@ impl<'a> At<'a> {
 
     /// An update leaves it as it is.
     pub(crate) fn immutable(&self, present: &Value) {
-        if self.value != present {
-            self.invalid("field is immutable");
-        }
+        self.invalid_if(self.value != present, "field is immutable");
     }
 }

@@ -22,16 +22,11 @@ pub(crate) enum Group {
 /// The rules of all containers of a pod; `volumes` are the names of its valid volumes.
 pub(crate) fn containers(spec: &At<'_>, volumes: &HashSet<&str>) {
     let main = spec.field("containers");
-    if main.items().is_empty() {
-        main.require("");
-    }
+    main.require_if(main.items().is_empty(), "");
     let mut names = HashSet::new();
     for container in main.items() {
         check(&container, volumes, Group::Main);
-        let name = container.field("name");
-        if !names.insert(name.text()) {
-            name.duplicate();
-        }
+        container.field("name").unique(&mut names);
     }
     host_ports(&main.items());
     for container in spec.field("initContainers").items() {
@@ -45,10 +40,7 @@ pub(crate) fn containers(spec: &At<'_>, volumes: &HashSet<&str>) {
     let others = names.clone();
     for container in spec.field("ephemeralContainers").items() {
         check(&container, volumes, Group::Ephemeral);
-        let name = container.field("name");
-        if !names.insert(name.text()) {
-            name.duplicate();
-        }
+        container.field("name").unique(&mut names);
         let target = container.field("targetContainerName");
         if !target.is_empty() && !others.contains(target.text()) {
             target.not_found();
@@ -260,14 +252,10 @@ fn probe(probe: &At<'_>, kind: &str) {
         probe.field(count).not_negative();
     }
     let period = probe.field("terminationGracePeriodSeconds");
-    if period.number().is_some_and(|seconds| seconds <= 0) {
-        period.invalid("must be greater than 0");
-    }
+    period.invalid_if(period.number().is_some_and(|seconds| seconds <= 0), "must be greater than 0");
     let successes = probe.field("successThreshold");
     if kind == "readinessProbe" {
-        if period.is_set() {
-            period.invalid("must not be set for readinessProbes");
-        }
+        period.invalid_if(period.is_set(), "must not be set for readinessProbes");
     } else if successes.number().is_some_and(|number| number != 1) {
         successes.invalid("must be 1");
     }
@@ -301,9 +289,7 @@ fn action(handler: &At<'_>) {
             _ => {}
         }
     }
-    if given == 0 {
-        handler.require("must specify a handler type");
-    }
+    handler.require_if(given == 0, "must specify a handler type");
 }
 
 /// A port by its number or its name.

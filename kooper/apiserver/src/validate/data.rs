@@ -30,13 +30,9 @@ pub(crate) fn too_long(field: &str) -> Cause {
 /// Reports changes of an immutable object.
 pub(crate) fn frozen(object: &At<'_>, present: Option<&Value>, fields: &[&str]) {
     let Some(present) = present.filter(|present| present["immutable"] == true) else { return };
-    if !object.field("immutable").is_true() {
-        object.field("immutable").forbidden(FROZEN);
-    }
+    object.field("immutable").forbidden_if(!object.field("immutable").is_true(), FROZEN);
     for field in fields {
-        if object.field(field).value != &present[field] {
-            object.field(field).forbidden(FROZEN);
-        }
+        object.field(field).forbidden_if(object.field(field).value != &present[field], FROZEN);
     }
 }
 

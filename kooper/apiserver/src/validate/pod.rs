@@ -75,9 +75,7 @@ pub(crate) fn spec(spec: &At<'_>) {
     for gate in gates.items() {
         let name = gate.field("name").named(gate.path().to_owned());
         name.form_even_if_empty(form::qualified);
-        if !names.insert(name.text()) {
-            name.duplicate();
-        }
+        name.unique(&mut names);
     }
 }
 
@@ -203,9 +201,7 @@ fn spread(constraints: &At<'_>) {
             place.duplicate_of(&json!(pair(constraint)));
         }
         let domains = constraint.field("minDomains");
-        if domains.number().is_some_and(|number| number <= 0) {
-            domains.invalid("must be greater than zero");
-        }
+        domains.invalid_if(domains.number().is_some_and(|number| number <= 0), "must be greater than zero");
         if domains.is_set() && unsatisfiable.text() != "DoNotSchedule" {
             let why =
                 format!("can only use minDomains if whenUnsatisfiable=DoNotSchedule, not {}", unsatisfiable.text());

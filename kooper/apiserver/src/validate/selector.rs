@@ -67,7 +67,5 @@ pub(crate) fn matches(selector: &Value, template: &At<'_>, empty_matches: bool) 
     if !is_valid(selector) || empty_matches && unlimited {
         return;
     }
-    if !LabelSelector(selector).matches(labels.value) {
-        labels.invalid("`selector` does not match template `labels`");
-    }
+    labels.invalid_if(!LabelSelector(selector).matches(labels.value), "`selector` does not match template `labels`");
 }

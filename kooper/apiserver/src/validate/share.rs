@@ -18,9 +18,7 @@ pub(crate) fn count_or_percent(at: &At<'_>) {
 
 /// A share that is not more than all.
 pub(crate) fn at_most_all(at: &At<'_>) {
-    if at.value.is_string() && amount(at) > 100 {
-        at.invalid("must not be greater than 100%");
-    }
+    at.invalid_if(at.value.is_string() && amount(at) > 100, "must not be greater than 100%");
 }
 
 /// The number of a count or a percentage.

@@ -140,16 +140,12 @@ fn key_to_path(item: &At<'_>) {
     let path = item.field("path");
     path.required("");
     path.form(form::descending_path);
-    if path.text().starts_with("..") && !path.text().starts_with("../") {
-        path.invalid("must not start with '..'");
-    }
+    path.invalid_if(path.text().starts_with("..") && !path.text().starts_with("../"), "must not start with '..'");
     mode(&item.field("mode"));
 }
 
 fn mode(mode: &At<'_>) {
-    if mode.number().is_some_and(|number| !(0..=0o777).contains(&number)) {
-        mode.invalid(MODE);
-    }
+    mode.invalid_if(mode.number().is_some_and(|number| !(0..=0o777).contains(&number)), MODE);
 }
 
 fn projected(volume: &At<'_>) {
@@ -190,9 +186,7 @@ fn projected(volume: &At<'_>) {
         }
         given += usize::from(source.field("clusterTrustBundle").is_set());
         given += usize::from(source.field("podCertificate").is_set());
-        if given > 1 {
-            source.forbidden("may not specify more than 1 volume type");
-        }
+        source.forbidden_if(given > 1, "may not specify more than 1 volume type");
         if given == 0 {
             source.invalid_as(&json!({}), "must specify a volume type");
         }
