@@ -34,33 +34,27 @@ pub(super) fn calculate(operator: &str, args: &[Value]) -> Evaluated {
     }
 }
 
-fn int(operator: &str, one: i64, other: i64) -> Evaluated {
-    let result = match operator {
-        "_+_" => one.checked_add(other),
-        "_-_" => one.checked_sub(other),
-        "_*_" => one.checked_mul(other),
-        "_/_" if other == 0 => return Err("division by zero".to_owned()),
-        "_/_" => one.checked_div(other),
-        "_%_" if other == 0 => return Err("modulus by zero".to_owned()),
-        "_%_" => one.checked_rem(other),
-        _ => return no_overload(),
+/// The arithmetic of a type of whole numbers.
+macro_rules! whole {
+    ($name:ident, $number:ty, $value:path, $overflow:expr) => {
+        fn $name(operator: &str, one: $number, other: $number) -> Evaluated {
+            let result = match operator {
+                "_+_" => one.checked_add(other),
+                "_-_" => one.checked_sub(other),
+                "_*_" => one.checked_mul(other),
+                "_/_" if other == 0 => return Err("division by zero".to_owned()),
+                "_/_" => one.checked_div(other),
+                "_%_" if other == 0 => return Err("modulus by zero".to_owned()),
+                "_%_" => one.checked_rem(other),
+                _ => return no_overload(),
+            };
+            checked(result, $overflow, $value)
+        }
     };
-    checked(result, INT, Value::Int)
 }
 
-fn uint(operator: &str, one: u64, other: u64) -> Evaluated {
-    let result = match operator {
-        "_+_" => one.checked_add(other),
-        "_-_" => one.checked_sub(other),
-        "_*_" => one.checked_mul(other),
-        "_/_" if other == 0 => return Err("division by zero".to_owned()),
-        "_/_" => one.checked_div(other),
-        "_%_" if other == 0 => return Err("modulus by zero".to_owned()),
-        "_%_" => one.checked_rem(other),
-        _ => return no_overload(),
-    };
-    checked(result, UINT, Value::Uint)
-}
+whole!(int, i64, Value::Int, INT);
+whole!(uint, u64, Value::Uint, UINT);
 
 pub(super) fn plus(one: &Value, other: &Value) -> Evaluated {
     match (one, other) {
