@@ -7,7 +7,7 @@ use std::fs;
 use std::path::Path;
 
 use super::election::ELECTION;
-use super::key::{FLAG, Key};
+use super::key::{Key, Shape};
 use super::keys::{CONTROLLER, TASK};
 use super::objects::SELECTION;
 use super::shards::SHARDS;
@@ -18,7 +18,7 @@ use crate::webhook::keys::WEBHOOK;
 fn table<T>(keys: &[Key<T>]) -> String {
     let mut table = "| key | written | default | meaning |\n|---|---|---|---|\n".to_owned();
     for key in keys {
-        let flag = if key.shapes == FLAG { ", a flag" } else { "" };
+        let flag = if key.shapes == [Shape::Flag] { ", a flag" } else { "" };
         let row = [key.name, key.example, key.default, key.doc].map(|cell| cell.replace('|', "\\|"));
         let [name, example, default, doc] = row;
         writeln!(table, "| `{name}` | `{example}`{flag} | {default} | {doc} |").expect("a string grows");

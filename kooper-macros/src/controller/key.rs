@@ -46,7 +46,6 @@ pub(crate) enum Shape {
     Parentheses,
 }
 
-pub(crate) const FLAG: &[Shape] = &[Shape::Flag];
 pub(crate) const PARENTHESES: &[Shape] = &[Shape::Parentheses];
 
 /// The items that a value names.
@@ -77,6 +76,9 @@ impl<T> Key<T> {
         mentions: Mentions::NOTHING,
         read: |_, _| Ok(()),
     };
+
+    /// The defaults of a key without a value.
+    pub(crate) const FLAG: Self = Self { shapes: &[Shape::Flag], form: "no value", ..Self::EQUALS };
 }
 
 /// The keys that are allowed in one place.

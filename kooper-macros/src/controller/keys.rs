@@ -9,7 +9,7 @@ mod others;
 mod tasks;
 
 use crate::controller::args::Args;
-use crate::controller::key::{FLAG, Key, Mentions, PARENTHESES, Shape, Table};
+use crate::controller::key::{Key, Mentions, PARENTHESES, Shape, Table};
 use crate::controller::objects::{self, Objects};
 use crate::controller::setting::{Setting, Stage, call, calls, keep};
 use crate::controller::value::{paths, strings, words};
@@ -105,13 +105,11 @@ const KEYS: &[Key<Args>] = &[
     },
     Key {
         name: "metadata_only",
-        shapes: FLAG,
-        form: "no value",
         example: "metadata_only",
         default: "off",
         doc: "Retrieve metadata only. The handler takes `Arc<PartialObjectMeta<K>>`.",
         read: call!(metadata_only, words::flag, Stage::Object),
-        ..Key::EQUALS
+        ..Key::FLAG
     },
     Key {
         name: "changed",
@@ -236,13 +234,11 @@ const KEYS: &[Key<Args>] = &[
     },
     Key {
         name: "while_deleting",
-        shapes: FLAG,
-        form: "no value",
         example: "while_deleting",
         default: "an object that is being deleted is ignored",
         doc: "Also call the handler for an object that is being deleted: one with a deletion timestamp, which a finalizer or a grace period keeps for a while.",
         read: call!(while_deleting, words::flag),
-        ..Key::EQUALS
+        ..Key::FLAG
     },
     Key {
         name: "previous_names",
@@ -330,13 +326,11 @@ const KEYS: &[Key<Args>] = &[
     },
     Key {
         name: "install_crd",
-        shapes: FLAG,
-        form: "no value",
         example: "install_crd",
         default: "off",
         doc: "Apply the kind's CRD at the start, and wait until it is established.",
         read: call!(install_crd, words::flag),
-        ..Key::EQUALS
+        ..Key::FLAG
     },
     Key {
         name: "samples",

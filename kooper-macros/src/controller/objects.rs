@@ -5,7 +5,7 @@ use quote::{ToTokens, quote, quote_spanned};
 use syn::parse::ParseStream;
 use syn::{Token, Type, parenthesized, token};
 
-use crate::controller::key::{FLAG, Key, Table};
+use crate::controller::key::{Key, Table};
 use crate::controller::setting::{Element, Emit, Function, Setting, call};
 use crate::controller::value::paths::{next_function, next_kind};
 use crate::controller::value::{Value, strings, words};
@@ -87,24 +87,20 @@ const SETTINGS: &[Key<Selection>] = &[
     },
     Key {
         name: "secret",
-        shapes: FLAG,
-        form: "no value",
         example: "secret",
         default: "off, but on for Secrets",
         doc: "The objects contain secrets: each of them is compressed separately, and their size is not published. \
               This applies to the kind in all controllers of the program.",
         read: call!(secret, words::flag),
-        ..Key::EQUALS
+        ..Key::FLAG
     },
     Key {
         name: "metadata_only",
-        shapes: FLAG,
-        form: "no value",
         example: "metadata_only",
         default: "off",
         doc: "Only the metadata of the objects. A function of `watches` takes `&PartialObjectMeta<T>`.",
         read: call!(metadata_only, words::flag),
-        ..Key::EQUALS
+        ..Key::FLAG
     },
 ];
 

@@ -9,7 +9,7 @@ use syn::ext::IdentExt;
 use syn::parse::ParseStream;
 use syn::{Path, Token, parenthesized, token};
 
-use crate::controller::key::{Entry, FLAG, Key, Shape, Table};
+use crate::controller::key::{Entry, Key, Shape, Table};
 use crate::controller::setting::{Setting, call, parentheses};
 use crate::controller::value::{Value, paths, words};
 use crate::support::crate_path::CratePath;
@@ -64,33 +64,27 @@ const KEYS: &[Key<Slot>] = &[
     },
     Key {
         name: "once",
-        shapes: FLAG,
-        form: "no value",
         example: "once",
         default: "off",
         doc: "The child is created, and nothing but its labels and the version in its owner reference is changed afterwards. The function is called only while there is no child; one that returns a list is called each time, what is missing is created, and nothing is pruned. With `adopt`, an object that exists gets the owner reference and the labels.",
         read: call!(once, words::flag),
-        ..Key::EQUALS
+        ..Key::FLAG
     },
     Key {
         name: "keep",
-        shapes: FLAG,
-        form: "no value",
         example: "keep",
         default: "off",
         doc: "Children are never pruned, are kept when the owner is deleted, and have the label `kooper.rs/kept`. Requires `deletion = ordered`.",
         read: call!(keep, words::flag),
-        ..Key::EQUALS
+        ..Key::FLAG
     },
     Key {
         name: "prune",
-        shapes: FLAG,
-        form: "no value",
         example: "prune",
         default: "off",
         doc: "Also prune the objects that are kept by default: adopted objects, PersistentVolumeClaims, Namespaces and CRDs.",
         read: call!(prune, words::flag),
-        ..Key::EQUALS
+        ..Key::FLAG
     },
     Key {
         name: "recreate",
@@ -107,43 +101,35 @@ const KEYS: &[Key<Slot>] = &[
     },
     Key {
         name: "adopt",
-        shapes: FLAG,
-        form: "no value",
         example: "adopt",
         default: "off",
         doc: "Take over an object that has no controlling owner. It gets the label `kooper.rs/adopted`, and is not pruned unless `prune` is set. Children that the slot creates are pruned.",
         read: call!(adopt, words::flag),
-        ..Key::EQUALS
+        ..Key::FLAG
     },
     Key {
         name: "optional",
-        shapes: FLAG,
-        form: "no value",
         example: "optional",
         default: "off",
         doc: "The slot is skipped while the kind of its children is not installed. Once it is, the handler is called for all owners.",
         read: call!(optional, words::flag),
-        ..Key::EQUALS
+        ..Key::FLAG
     },
     Key {
         name: "external",
-        shapes: FLAG,
-        form: "no value",
         example: "external",
         default: "off",
         doc: "The object is created by another controller or by a user: Kooper waits for it, and never writes it. The handler is called when it changes. The function returns `External<T>`.",
         read: call!(external, words::flag),
-        ..Key::EQUALS
+        ..Key::FLAG
     },
     Key {
         name: "not_ready",
-        shapes: FLAG,
-        form: "no value",
         example: "not_ready",
         default: "off",
         doc: "The children are not counted for the condition `Ready` of the owner.",
         read: call!(not_ready, words::flag),
-        ..Key::EQUALS
+        ..Key::FLAG
     },
     Key {
         name: "ready",

@@ -11,7 +11,7 @@ use syn::ext::IdentExt;
 use syn::parse::Parse;
 use syn::{LitStr, Token, Type, parenthesized, token};
 
-use crate::controller::key::{FLAG, Key, Mentions, PARENTHESES, Table};
+use crate::controller::key::{Key, Mentions, PARENTHESES, Table};
 use crate::controller::setting::{Emit, Setting, Stage, Variant, call, keep};
 use crate::controller::value::{Value, numbers, paths, strings, words};
 use crate::support::crate_path::CratePath;
@@ -133,14 +133,12 @@ const KEYS: &[Key<Args>] = &[
     },
     Key {
         name: "overwrite",
-        shapes: FLAG,
-        form: "no value",
         example: "overwrite",
         default: "off",
         doc: "Only for `mutate`: the function may change and remove existing values. Two clients that apply the same object \
               then conflict with each other about these fields.",
         read: call!(overwrite, words::flag),
-        ..Key::EQUALS
+        ..Key::FLAG
     },
     Key {
         name: "init",

@@ -1,7 +1,7 @@
 //! The keys of `#[task]`. Those that controllers have, too, are read in the same way.
 
 use crate::controller::args::Args;
-use crate::controller::key::{FLAG, Key, Mentions, Table};
+use crate::controller::key::{Key, Mentions, Table};
 use crate::controller::setting::{call, keep};
 use crate::controller::value::{numbers, strings, words};
 
@@ -48,13 +48,11 @@ pub(crate) const TASK: Table<Args> = Table {
         ),
         Key {
             name: "everywhere",
-            shapes: FLAG,
-            form: "no value",
             example: "everywhere",
             default: "off: without `leader_election` or `shard_of`, the program gets one replica only",
             doc: "The task may run in each replica at the same time, so it does not limit the number of replicas. Not together with `leader_election` or `shard_of`.",
             read: call!(everywhere, words::flag),
-            ..Key::EQUALS
+            ..Key::FLAG
         },
         Key {
             name: "shard_of",
