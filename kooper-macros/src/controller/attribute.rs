@@ -56,6 +56,7 @@ mod tests {
 
     #[test]
     fn every_example_is_read() {
+        CONTROLLER.check();
         for (role, keys) in [(Role::Controller, CONTROLLER.keys), (Role::Task, TASK.keys)] {
             for key in keys {
                 let tokens = key.example.parse().expect(key.name);

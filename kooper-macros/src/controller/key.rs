@@ -116,6 +116,17 @@ impl<T: Default> Table<T> {
 }
 
 impl<T> Table<T> {
+    /// Each key has a description and one name, and each other word means a key.
+    #[cfg(test)]
+    pub(crate) fn check(&self) {
+        for (i, key) in self.keys.iter().enumerate() {
+            assert!([key.form, key.default, key.doc].iter().all(|text| !text.is_empty()), "{}", key.name);
+            assert!(self.keys.iter().skip(i + 1).all(|other| other.name != key.name), "{}", key.name);
+            assert!(self.others.iter().all(|(other, _)| *other != key.name), "{}", key.name);
+        }
+        assert!(self.others.iter().all(|(_, ours)| self.find(ours).is_some()));
+    }
+
     /// The declaration of a key.
     pub(crate) fn find(&self, name: &str) -> Option<&'static Key<T>> {
         self.keys.iter().find(|key| key.name == name)

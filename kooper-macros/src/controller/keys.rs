@@ -433,25 +433,3 @@ const KEYS: &[Key<Args>] = &[
         ..Key::EQUALS
     },
 ];
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_key_is_described() {
-        for key in CONTROLLER.keys {
-            assert!([key.form, key.default, key.doc].iter().all(|text| !text.is_empty()), "{}", key.name);
-        }
-    }
-
-    #[test]
-    fn a_name_has_one_key() {
-        let Table { keys, others, .. } = CONTROLLER;
-        for (i, key) in keys.iter().enumerate() {
-            assert!(keys.iter().skip(i + 1).all(|other| other.name != key.name), "{}", key.name);
-            assert!(others.iter().all(|(other, _)| *other != key.name), "{}", key.name);
-        }
-        assert!(others.iter().all(|(_, ours)| CONTROLLER.find(ours).is_some()));
-    }
-}

@@ -38,6 +38,7 @@ mod tests {
 
     #[test]
     fn every_example_is_read() {
+        WEBHOOK.check();
         for key in WEBHOOK.keys {
             let tokens = key.example.parse().expect(key.name);
             let mut errors = Errors::new();

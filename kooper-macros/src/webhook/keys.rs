@@ -313,17 +313,3 @@ fn seconds(value: &Value<'_>) -> syn::Result<Spanned<std::time::Duration>> {
         Err(value.wrong(duration.place))
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_key_is_described_and_has_one_name() {
-        for (i, key) in WEBHOOK.keys.iter().enumerate() {
-            assert!([key.form, key.default, key.doc].iter().all(|text| !text.is_empty()), "{}", key.name);
-            assert!(WEBHOOK.keys.iter().skip(i + 1).all(|other| other.name != key.name), "{}", key.name);
-        }
-        assert!(WEBHOOK.others.iter().all(|(_, ours)| WEBHOOK.find(ours).is_some()));
-    }
-}
