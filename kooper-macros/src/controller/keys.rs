@@ -191,7 +191,7 @@ const KEYS: &[Key<Args>] = &[
         example: "deletion = ordered",
         default: "Kubernetes deletes the children, in any order",
         doc: "Delete the children before their owner, and dependents before the children on which they depend. `cleanup` is called once all children are gone. Requires a `finalizer`.",
-        read: keep!(deletion, words::only_ordered),
+        read: keep!(deletion, words::only, "ordered"),
         ..Key::EQUALS
     },
     Key {
@@ -200,7 +200,7 @@ const KEYS: &[Key<Args>] = &[
         example: "status = none",
         default: "the conditions of the children are written",
         doc: "Do not write the status. By default, `observedGeneration` and the conditions `Ready`, `Reconciling` and `Stalled` show the state of the declared children, and the status needs fields for them.",
-        read: keep!(no_status, words::only_none),
+        read: keep!(no_status, words::only, "none"),
         ..Key::EQUALS
     },
     Key {
@@ -229,7 +229,7 @@ const KEYS: &[Key<Args>] = &[
         example: "on_leave = cleanup",
         default: "such an object keeps its finalizer",
         doc: "Also clean up an object that no longer matches `labels` or `fields`, or whose namespace no longer matches.",
-        read: keep!(on_leave, words::only_cleanup),
+        read: keep!(on_leave, words::only, "cleanup"),
         ..Key::EQUALS
     },
     Key {

@@ -91,11 +91,11 @@ macro_rules! calls {
 }
 pub(crate) use calls;
 
-/// Parses a value that is stored for the checks and the model.
+/// Parses a value that is stored for the checks and the model. A word after the parser is its other argument.
 macro_rules! keep {
-    ($field:ident, $read:path) => {
+    ($field:ident, $read:path $(, $argument:expr)?) => {
         |keys, value| {
-            keys.$field = Some($read(value)?);
+            keys.$field = Some($read(value $(, $argument)?)?);
             Ok(())
         }
     };

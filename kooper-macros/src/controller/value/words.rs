@@ -71,10 +71,6 @@ pub(crate) fn uid_or_namespace(value: &Value<'_>) -> syn::Result<bool> {
     value.word("namespace")?.map(|_| true).ok_or(wrong)
 }
 
-pub(crate) fn only_cleanup(value: &Value<'_>) -> syn::Result<Spanned<()>> {
-    only(value, "cleanup")
-}
-
 /// The word `own`. In quotes, it is the name of a namespace.
 pub(crate) fn own(value: &Value<'_>) -> Option<Spanned<()>> {
     let fork = value.input.fork();
@@ -83,15 +79,7 @@ pub(crate) fn own(value: &Value<'_>) -> Option<Spanned<()>> {
     Some(value.spanned((), own.span()))
 }
 
-pub(crate) fn only_ordered(value: &Value<'_>) -> syn::Result<Spanned<()>> {
-    only(value, "ordered")
-}
-
-pub(crate) fn only_none(value: &Value<'_>) -> syn::Result<Spanned<()>> {
-    only(value, "none")
-}
-
-fn only(value: &Value<'_>, word: &str) -> syn::Result<Spanned<()>> {
+pub(crate) fn only(value: &Value<'_>, word: &str) -> syn::Result<Spanned<()>> {
     let span = value.input.span();
     match value.word(word)? {
         Some(span) => Ok(value.spanned((), span)),
