@@ -6,7 +6,7 @@
 use kooper_grammar::name;
 use kooper_grammar::selector::{Comparator, Requirement, Selector};
 use proc_macro2::{Group, Ident, TokenStream};
-use quote::{ToTokens, quote};
+use quote::quote;
 use syn::ext::IdentExt;
 use syn::parse::Parse;
 use syn::{LitStr, Token, Type, parenthesized, token};
@@ -272,35 +272,20 @@ fn namespaces(value: &Value<'_>) -> syn::Result<Spanned<LitStr>> {
     Ok(text)
 }
 
-/// A subresource.
-struct Subresource(Ident);
-
-impl ToTokens for Subresource {
-    fn to_tokens(&self, tokens: &mut TokenStream) {
-        self.0.to_tokens(tokens);
-    }
-}
-
-impl Emit for Vec<Subresource> {
-    fn arguments(&self, _: &CratePath) -> TokenStream {
-        let names = self.iter().map(|Subresource(word)| LitStr::new(&word.to_string(), word.span()));
-        quote!([#(#names),*])
-    }
-}
-
 /// The subresources whose requests have objects of another kind.
 const OTHERS: [&str; 9] = ["attach", "binding", "eviction", "exec", "log", "portforward", "proxy", "scale", "token"];
 
-fn subresources(value: &Value<'_>) -> syn::Result<Spanned<Vec<Subresource>>> {
-    value.set(|input| {
+fn subresources(value: &Value<'_>) -> syn::Result<Spanned<Vec<LitStr>>> {
+    let words = value.set(|input| {
         let word = input.call(Ident::parse_any).map_err(|error| value.wrong(error.span()))?;
         if OTHERS.iter().any(|other| word == other) {
             let text = message!("requests for `{word}` have objects of another kind: remove it");
             return Err(syn::Error::new(word.span(), text));
         }
         name::label(&word.to_string()).map_err(|error| syn::Error::new(word.span(), error))?;
-        Ok(Subresource(word))
-    })
+        Ok(word)
+    })?;
+    Ok(words.map(|words| words.iter().map(|word| LitStr::new(&word.to_string(), word.span())).collect()))
 }
 
 /// A duration that an API server can wait for.
