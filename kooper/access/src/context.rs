@@ -17,6 +17,6 @@ pub fn extensions(plan: &Plan, settings: GivenSettings) -> Extensions {
 /// Adds what the arguments of planned functions find in their context.
 pub(crate) fn fill(extensions: &Extensions, plan: &Plan, settings: GivenSettings) {
     extensions.insert(plan.subsets());
-    extensions.insert(Children::of(plan.owned().iter().map(|owned| owned.id).collect(), plan.has_shards()));
+    extensions.insert(Children::of(plan.owned().iter().map(|owned| owned.id).collect(), plan.has_shards));
     extensions.insert(settings);
 }

@@ -252,7 +252,7 @@ impl Controller {
     #[doc(hidden)]
     #[must_use]
     pub fn without_events(mut self) -> Self {
-        self.plan.report_nothing();
+        self.plan.reports = false;
         self.spec.reports_failures = false;
         self.daemon = self.daemon.map(|daemon| Box::new(daemon.without_events()));
         self

@@ -47,7 +47,7 @@ pub struct Plan {
     /// Which objects of a cache are used by what is being planned.
     used: Used,
     /// `true` if replicas share the objects, and so their children.
-    has_shards: bool,
+    pub(crate) has_shards: bool,
     /// The selections of `reads`, for readers that name no subset.
     reads: Vec<Reads>,
     /// The caches of these readers, and which argument reads them.
@@ -55,7 +55,7 @@ pub struct Plan {
     /// The caches in which children are found.
     child_readers: Vec<CacheId>,
     /// The kinds that are marked as secret.
-    secret: Vec<KindInfo>,
+    pub(crate) secret: Vec<KindInfo>,
     /// The arguments and settings that keep all objects of a kind in memory, with all fields.
     whole: Vec<String>,
     children: ChildrenPlan,
@@ -70,11 +70,11 @@ pub struct Plan {
     /// The namespace of all Events, if the controller's objects are in no other one.
     events_in: Option<String>,
     /// `true` if Events report calls that keep failing.
-    reports: bool,
+    pub(crate) reports: bool,
     /// The types of the program's own settings.
     settings: Vec<SettingsNeed>,
     /// The first mistake: the setting, and what is wrong with it.
-    mistake: Option<(&'static str, String)>,
+    pub(crate) mistake: Option<(&'static str, String)>,
 }
 
 /// A type of settings that an argument takes.
@@ -229,7 +229,7 @@ impl Plan {
 
     /// Returns the selection. A mistake in it is noted.
     fn select<K: Kind>(&mut self, setting: &'static str, objects: All<K>) -> Option<&'static Selected> {
-        if objects.is_secret() {
+        if objects.secret {
             self.note_secret::<K>();
         }
         match objects.into_selected() {
@@ -292,16 +292,6 @@ impl Plan {
     #[doc(hidden)]
     pub fn limit_events(&mut self, namespace: &str) {
         self.events_in = Some(namespace.to_owned());
-    }
-
-    /// Reports calls that keep failing as Events on the controller's objects.
-    pub(crate) fn report_failures(&mut self) {
-        self.reports = true;
-    }
-
-    /// Reports nothing as Events.
-    pub(crate) fn report_nothing(&mut self) {
-        self.reports = false;
     }
 
     /// Requires settings of a type.
@@ -391,21 +381,11 @@ impl Plan {
         caches.filter(move |(at, (request, _))| !known(*at, request.id)).map(|(_, (request, _))| request)
     }
 
-    /// The kinds that are marked as secret.
-    pub(crate) fn secret(&self) -> &[KindInfo] {
-        &self.secret
-    }
-
     /// The types of settings that arguments take, each once.
     #[doc(hidden)]
     #[must_use]
     pub fn settings(&self) -> &[SettingsNeed] {
         &self.settings
-    }
-
-    /// Returns whether Events report calls that keep failing.
-    pub(crate) fn reports_failures(&self) -> bool {
-        self.reports
     }
 
     /// The selections of subsets and of `reads`, by their types.
@@ -419,11 +399,6 @@ impl Plan {
     #[must_use]
     pub fn keeps_all(&self, because: &str) -> bool {
         self.whole.iter().any(|whole| whole == because)
-    }
-
-    /// The first mistake in a selection: the setting, and what is wrong with it.
-    pub(crate) fn mistake(&self) -> Option<&(&'static str, String)> {
-        self.mistake.as_ref()
     }
 }
 

@@ -29,7 +29,7 @@ use kube::core::metadata::PartialObjectMeta;
 #[must_use = "it selects nothing until it is passed on"]
 pub struct All<T> {
     selected: Selected,
-    secret: bool,
+    pub(crate) secret: bool,
     /// The first error of a method that parses its argument.
     mistake: Option<String>,
     kind: PhantomData<fn() -> T>,
@@ -195,10 +195,6 @@ impl<T> All<T> {
     pub fn secret(mut self) -> Self {
         self.secret = true;
         self
-    }
-
-    pub(crate) fn is_secret(&self) -> bool {
-        self.secret
     }
 
     fn mistake(&mut self, problem: impl fmt::Display) {

@@ -387,7 +387,7 @@ impl Builder {
         check_names(&self.controllers, &installation, &namespace)?;
         let crds = self.controllers.iter().filter_map(Controller::crd);
         let crds = crds.filter(|(_, installs)| *installs).map(|(crd, _)| crd);
-        let secret = self.controllers.iter().flat_map(|controller| controller.plan.secret()).cloned().collect();
+        let secret = self.controllers.iter().flat_map(|controller| &controller.plan.secret).cloned().collect();
         let advice = Advice { manager: installation.program.clone(), command: self.command };
         let crds = Installer::new(advice, &self.version, crds, self.allowed_crd_changes);
         let stack = self.client.map(|client| ClientStack::new(client).with(self.client_layers));

@@ -142,16 +142,6 @@ impl Plan {
         added
     }
 
-    /// The replicas share the controller's objects: each has only some children in its caches.
-    pub(crate) fn share_children(&mut self) {
-        self.has_shards = true;
-    }
-
-    /// Returns whether the replicas share the controller's objects.
-    pub(crate) fn has_shards(&self) -> bool {
-        self.has_shards
-    }
-
     /// The caches with an index.
     pub(crate) fn indexed(&self) -> &[(CacheRequest, MakeIndex)] {
         &self.children.indexed

@@ -24,7 +24,7 @@ pub(super) struct Reads {
 impl Plan {
     /// Selects what the readers of a kind read that name no subset.
     pub(crate) fn reads<K: Kind>(&mut self, objects: All<K>) {
-        let (secret, kind) = (objects.is_secret(), parameters::<K, ()>());
+        let (secret, kind) = (objects.secret, parameters::<K, ()>());
         let selected = self.select("reads", objects);
         if selected.is_none() && !secret {
             let problem = format!(

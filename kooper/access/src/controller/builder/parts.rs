@@ -133,7 +133,7 @@ impl Common {
             return Err(mistake);
         }
         if description.shards.is_some() {
-            plan.share_children();
+            plan.has_shards = true;
         }
         if daemon.is_some() && own_retriever {
             let problem = "a daemon needs objects of the API server, and a custom retriever may return others: remove \
@@ -147,7 +147,7 @@ impl Common {
             (parts, with_daemon)
         });
         plan_settings(&config, &mut plan, kind, own_retriever, parts.has_deleted(), description.installs_crd);
-        if let Some((setting, mistake)) = plan.mistake() {
+        if let Some((setting, mistake)) = &plan.mistake {
             return Err(ConfigError::new(&config, setting, ConfigErrorKind::Malformed, mistake));
         }
         if kind.is_task() && config.may_leave() {
@@ -187,7 +187,7 @@ impl Common {
             caches: plan.caches().cloned().collect(),
             relations: relations.into(),
             sources: sources.into(),
-            reports_failures: plan.reports_failures(),
+            reports_failures: plan.reports,
             parts,
         };
         Ok(Controller { spec, description, plan, daemon })
@@ -204,7 +204,7 @@ fn controller_of(
     let config = daemon::config(config);
     check(&config)?;
     plan_settings(&config, &mut plan, kind, false, false, false);
-    if let Some((setting, mistake)) = plan.mistake() {
+    if let Some((setting, mistake)) = &plan.mistake {
         return Err(ConfigError::new(&config, setting, ConfigErrorKind::Malformed, mistake));
     }
     let spec = ControllerSpec {
@@ -217,7 +217,7 @@ fn controller_of(
         caches: plan.caches().cloned().collect(),
         relations: [].into(),
         sources: [].into(),
-        reports_failures: plan.reports_failures(),
+        reports_failures: plan.reports,
         parts,
     };
     Ok(Controller { spec, description: Description::default(), plan, daemon: None })
@@ -289,7 +289,7 @@ fn plan_settings(
     // Each one would be the next object that fails.
     let is_event = kind.plural == "events" && ["", "events.k8s.io"].contains(&&*kind.group);
     if !own_retriever && !is_event && config.events != FailureEvents::Off {
-        plan.report_failures();
+        plan.reports = true;
     }
     if !own_retriever {
         // The finalizers of objects that are not selected are watched, too.
