@@ -148,7 +148,7 @@ pub(crate) async fn mutate(
     plugins(object)?;
     let mut mutation = Mutation::default();
     mutation.round(request, object, old, warnings).await?;
-    if mutation.is_to_be_repeated() {
+    if mutation.changed {
         plugins(object)?;
         mutation.round(request, object, old, warnings).await?;
     }

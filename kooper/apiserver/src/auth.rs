@@ -122,7 +122,7 @@ fn denied(user: &User, verb: &str, target: &Target, why: &str) -> StatusError {
 
 /// Refuses a path that is not a resource.
 pub(crate) fn check_path(cluster: &Arc<Cluster>, user: &User, verb: &str, path: &str) -> Result<(), StatusError> {
-    if rbac::allows_path(cluster, user, verb, path) {
+    if rbac::decide_path(cluster, user, verb, path).is_some() {
         return Ok(());
     }
     let message = format!("forbidden: User {:?} cannot {verb} path {path:?}", user.name());

@@ -78,11 +78,6 @@ pub(crate) fn decide(cluster: &Arc<Cluster>, user: &User, asked: &Attributes) ->
     reason(cluster, user, &asked.namespace, |rule| covers(rule, asked))
 }
 
-/// Returns whether the user may access a non-resource path.
-pub(crate) fn allows_path(cluster: &Arc<Cluster>, user: &User, verb: &str, path: &str) -> bool {
-    decide_path(cluster, user, verb, path).is_some()
-}
-
 /// Why a user may ask for a path that is not a resource.
 pub(crate) fn decide_path(cluster: &Arc<Cluster>, user: &User, verb: &str, path: &str) -> Option<String> {
     reason(cluster, user, "", |rule| {

@@ -4,6 +4,7 @@
 use serde_json::{Value, json};
 
 use super::{Expected, Of, Reader, State, literal};
+use crate::patch::format::type_name;
 use crate::schema::published;
 
 /// Converts an object of a built-in kind by the name of its definition. Numbers become those that the type can hold.
@@ -81,12 +82,9 @@ fn whole(of: Of, found: &mut Value, go: &str) -> Result<(), String> {
 fn family(value: &Value) -> &'static str {
     match value {
         Value::Null => "invalid",
-        Value::Bool(_) => "bool",
-        Value::Number(number) if number.is_f64() => "float64",
-        Value::Number(_) => "int64",
-        Value::String(_) => "string",
         Value::Array(_) => "slice",
         Value::Object(_) => "map",
+        other => type_name(other),
     }
 }
 

@@ -51,7 +51,9 @@ impl JsonPatch {
     /// Returns whether the value of a `test` and the document's value have the same JSON text.
     fn is_text_of(&self, found: &Value, index: usize, path: &str) -> bool {
         let Some(written) = self.written.get(index) else { return true };
-        written.get("value").unwrap_or(&Value::Null) == &stored_text(found)
+        // Strings of the document are compared as Go writes them.
+        let stored = unread(&html_escaped(&found.to_string())).unwrap_or_default();
+        written.get("value").unwrap_or(&Value::Null) == &stored
             // Values that the patch itself has written keep the client's text.
             || self.operations[..index].iter().any(|earlier| overlaps(earlier, path))
     }
@@ -92,11 +94,6 @@ impl JsonPatch {
         }
         Ok(())
     }
-}
-
-/// A value whose strings are as Go writes them.
-fn stored_text(value: &Value) -> Value {
-    unread(&html_escaped(&value.to_string())).unwrap_or_default()
 }
 
 /// The value of a text whose strings keep their escapes.
@@ -163,10 +160,7 @@ fn find<'a>(document: &'a mut Value, path: &str) -> Result<Option<&'a Value>, Do
     let (holder, last) = holder(document, path)?;
     match holder {
         Value::Object(entries) => Ok(entries.get(&last)),
-        Value::Array(items) => {
-            let index = index(items, &last, false)?;
-            Ok(items.get(index))
-        }
+        Value::Array(items) => Ok(items.get(index(items, &last, false)?)),
         _ => Err(DoesNotFit),
     }
 }

@@ -21,7 +21,6 @@ impl Strategy for ConfigMap {
     }
 
     fn validate(&self, object: &At<'_>, write: Write<'_>) {
-        let present = write.present();
         let (texts, binary) = (object.field("data"), object.field("binaryData"));
         data::keys(&texts);
         data::keys(&binary);
@@ -34,7 +33,7 @@ impl Strategy for ConfigMap {
         if length + data::decoded_bytes(&binary) > data::MOST_BYTES {
             object.named("[]".to_owned()).add(data::too_long("[]"));
         }
-        data::frozen(object, present, &["data", "binaryData"]);
+        data::frozen(object, write.present(), &["data", "binaryData"]);
     }
 
     fn cells(&self, row: Row<'_>) -> Option<Vec<Value>> {

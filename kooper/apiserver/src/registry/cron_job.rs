@@ -17,7 +17,6 @@ pub(super) struct CronJob;
 
 impl Strategy for CronJob {
     fn validate(&self, object: &At<'_>, write: Write<'_>) {
-        let present = write.present();
         let spec = object.field("spec");
         let schedule = spec.field("schedule");
         if schedule.required("") {
@@ -41,7 +40,7 @@ impl Strategy for CronJob {
             job.field("manualSelector").not_supported(&["nil", "false"]);
         }
         let name = object.field("metadata.name");
-        if present.is_none() && name.text().len() > LONGEST_CRON_JOB {
+        if write.present().is_none() && name.text().len() > LONGEST_CRON_JOB {
             name.invalid(format!("must be no more than {LONGEST_CRON_JOB} characters"));
         }
     }

@@ -27,7 +27,6 @@ impl Strategy for DaemonSet {
     }
 
     fn validate(&self, object: &At<'_>, write: Write<'_>) {
-        let present = write.present();
         let spec = object.field("spec");
         let chosen = spec.field("selector");
         selector::validate(&chosen);
@@ -59,7 +58,7 @@ impl Strategy for DaemonSet {
                 _ => {}
             }
         }
-        if let Some(present) = present {
+        if let Some(present) = write.present() {
             spec.field("selector").immutable(&present["spec"]["selector"]);
         }
     }

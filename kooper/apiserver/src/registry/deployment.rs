@@ -38,7 +38,6 @@ impl Strategy for Deployment {
     }
 
     fn validate(&self, object: &At<'_>, write: Write<'_>) {
-        let present = write.present();
         let spec = object.field("spec");
         replica_set::validate_spec(&spec);
         let strategy = spec.field("strategy");
@@ -66,7 +65,7 @@ impl Strategy for Deployment {
         if deadline.number().is_some_and(|seconds| seconds <= spec.field("minReadySeconds").number().unwrap_or(0)) {
             deadline.invalid("must be greater than minReadySeconds");
         }
-        if let Some(present) = present {
+        if let Some(present) = write.present() {
             spec.field("selector").immutable(&present["spec"]["selector"]);
         }
     }

@@ -36,7 +36,6 @@ impl Strategy for Event {
     }
 
     fn validate(&self, object: &At<'_>, write: Write<'_>) {
-        let present = write.present();
         let core = self.core;
         let names = if core {
             Names { regarding: "involvedObject", controller: "reportingComponent", note: "message" }
@@ -44,7 +43,7 @@ impl Strategy for Event {
             Names { regarding: "regarding", controller: "reportingController", note: "note" }
         };
         common(object, &names, core);
-        if core || present.is_some() {
+        if core || write.present().is_some() {
             return;
         }
         object.field("eventTime").require_if(!object.field("eventTime").is_set(), "");

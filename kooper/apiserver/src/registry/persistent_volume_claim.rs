@@ -27,10 +27,9 @@ impl Strategy for PersistentVolumeClaim {
     }
 
     fn validate(&self, object: &At<'_>, write: Write<'_>) {
-        let present = write.present();
         let spec = object.field("spec");
         validate_spec(&spec);
-        let Some(present) = present else { return };
+        let Some(present) = write.present() else { return };
         let old = &present["spec"];
         let bound = present["status"]["phase"] == "Bound";
         let mut next = spec.value.clone();

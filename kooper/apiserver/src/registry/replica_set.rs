@@ -21,11 +21,10 @@ impl Strategy for ReplicaSet {
     }
 
     fn validate(&self, object: &At<'_>, write: Write<'_>) {
-        let present = write.present();
         let spec = object.field("spec");
         validate_spec(&spec);
         spec.field("minReadySeconds").not_negative();
-        if let Some(present) = present {
+        if let Some(present) = write.present() {
             spec.field("selector").immutable(&present["spec"]["selector"]);
         }
     }

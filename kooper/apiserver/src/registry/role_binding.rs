@@ -21,7 +21,6 @@ impl Strategy for RoleBinding {
     }
 
     fn validate(&self, object: &At<'_>, write: Write<'_>) {
-        let present = write.present();
         let role = object.field("roleRef");
         let kinds: &[&str] = if self.namespaced { &["Role", "ClusterRole"] } else { &["ClusterRole"] };
         if !matches!(role.field("apiGroup").text(), "" | GROUP) {
@@ -34,7 +33,7 @@ impl Strategy for RoleBinding {
         for subject in object.field("subjects").items() {
             validate_subject(&subject, self.namespaced);
         }
-        if let Some(present) = present.filter(|present| present["roleRef"] != *role.value) {
+        if let Some(present) = write.present().filter(|present| present["roleRef"] != *role.value) {
             let text = |key: &str| role.field(key).text().to_owned();
             // The real server shows its own form of the reference.
             let shown = json!({"APIGroup": text("apiGroup"), "Kind": text("kind"), "Name": text("name")});

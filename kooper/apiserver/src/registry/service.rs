@@ -84,14 +84,13 @@ impl Strategy for Service {
     }
 
     fn validate(&self, object: &At<'_>, write: Write<'_>) {
-        let present = write.present();
         let spec = object.field("spec");
         let kind = match spec.field("type").text() {
             "" => "ClusterIP",
             kind => kind,
         };
         let headless = spec.value["clusterIPs"][0] == "None";
-        if let Some(present) = present {
+        if let Some(present) = write.present() {
             keep_addresses(&spec, &present["spec"], kind);
         }
         let ports = spec.field("ports");

@@ -84,10 +84,6 @@ fn fits(text: &str, pattern: &str) -> bool {
     regex::Regex::new(pattern).is_ok_and(|pattern| pattern.is_match(text))
 }
 
-fn is_hex(text: &str) -> bool {
-    text.bytes().all(|byte| byte.is_ascii_hexdigit())
-}
-
 fn is_number(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
 }
@@ -134,7 +130,8 @@ fn is_mac(text: &str) -> bool {
     };
     let digits: usize = groups.iter().map(|group| group.len()).sum();
     let same = groups.iter().all(|group| groups.first().is_some_and(|first| first.len() == group.len()));
-    same && matches!(digits, 12 | 16 | 40) && groups.iter().all(|group| is_hex(group))
+    same && matches!(digits, 12 | 16 | 40)
+        && groups.iter().all(|group| group.bytes().all(|byte| byte.is_ascii_hexdigit()))
 }
 
 /// A name of one label has at most one hyphen, its second character; that of a longer one ends with letters.

@@ -47,15 +47,7 @@ impl<'a> Decoder<'a, '_> {
 
     /// A list of strings; without any it is only a list as the value of a map.
     pub(super) fn strings(&mut self, place: Place, span: Span<'a>, in_map: bool) -> Result<(), DecodeError> {
-        let mut items = Vec::new();
-        each(place, span, |token| {
-            match (token.number, token.value) {
-                (1, Value::Bytes(item)) => items.push(item),
-                (1, _) => return Err(wrong(place, token)),
-                _ => {}
-            }
-            Ok(())
-        })?;
+        let items = all(place, span, 1)?;
         if items.is_empty() && !in_map {
             self.sink.null();
             return Ok(());

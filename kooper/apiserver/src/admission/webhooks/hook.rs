@@ -60,11 +60,6 @@ impl Hook {
         self.text("failurePolicy") == "Ignore"
     }
 
-    /// A dry run is free of side effects.
-    pub(super) fn allows_dry_runs(&self) -> bool {
-        matches!(self.text("sideEffects"), "None" | "NoneOnDryRun")
-    }
-
     pub(super) fn timeout(&self) -> Duration {
         Duration::from_secs(self.value["timeoutSeconds"].as_u64().unwrap_or(10))
     }

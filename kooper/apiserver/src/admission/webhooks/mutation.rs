@@ -20,15 +20,11 @@ pub(crate) struct Mutation {
     again: BTreeSet<String>,
     /// The object after the first round.
     output: Option<Value>,
-    changed: bool,
+    /// A webhook has changed the object, so there is a second round, after the other plugins.
+    pub(crate) changed: bool,
 }
 
 impl Mutation {
-    /// A webhook has changed the object, so there is a second round, after the other plugins.
-    pub(crate) fn is_to_be_repeated(&self) -> bool {
-        self.changed
-    }
-
     /// Calls the webhooks that concern a request, one after the other. `object` is null in a deletion.
     pub(crate) async fn round(
         &mut self,

@@ -63,7 +63,7 @@ pub(super) async fn call(
     mutates: bool,
 ) -> Result<Allowed, (Failure, Vec<String>)> {
     let failure = |why: String| (Failure::Call(why), Vec::new());
-    if request.dry_run && !hook.allows_dry_runs() {
+    if request.dry_run && !matches!(hook.text("sideEffects"), "None" | "NoneOnDryRun") {
         let why = format!("admission webhook {:?} does not support dry run", hook.name());
         return Err((Failure::Denied(Box::new(StatusError::bad_request(why))), Vec::new()));
     }
