@@ -127,6 +127,13 @@ impl Retriever<()> for Quiet {
     }
 }
 
+/// A server, and an informer over it that has listed.
+async fn watched() -> (Arc<Server>, RunningInformer) {
+    let server = Server::new();
+    let run = watch(&server).await;
+    (server, run)
+}
+
 /// Runs an informer over the server until it has listed.
 async fn watch(server: &Arc<Server>) -> RunningInformer {
     let run = run_over(Script::default(), erase::<(), _>(Quiet(server.clone())));
@@ -147,8 +154,7 @@ async fn pass(run: &RunningInformer, seconds: u64, mut each: impl FnMut(u64)) {
 
 #[tokio::test(start_paused = true)]
 async fn in_a_quiet_hour_with_compactions_nothing_is_listed_and_the_process_is_ready() {
-    let server = Server::new();
-    let run = watch(&server).await;
+    let (server, run) = watched().await;
     let mut compacted = 0;
     pass(&run, 3600, |second| {
         let version = server.advance();
@@ -168,8 +174,7 @@ async fn in_a_quiet_hour_with_compactions_nothing_is_listed_and_the_process_is_r
 
 #[tokio::test(start_paused = true)]
 async fn in_a_cluster_without_any_change_no_second_watch_is_opened() {
-    let server = Server::new();
-    let run = watch(&server).await;
+    let (server, run) = watched().await;
     pass(&run, 3600, |_| assert_eq!(server.state().open, 1)).await;
     assert_eq!(server.state().lists, 1);
 }
@@ -194,10 +199,7 @@ async fn a_change_that_a_stalled_watch_does_not_deliver_is_seen_within_180_secon
             let server = Server::new();
             server.state().stalls = vec![true; stalled].into();
             let run = watch(&server).await;
-            pass(&run, delay, |_| {
-                server.advance();
-            })
-            .await;
+            pass(&run, delay, |_| _ = server.advance()).await;
             let (added, started) = (server.add("a"), Instant::now());
             run.until_seen(&[("a", &added)]).await;
             let took = started.elapsed();
@@ -220,8 +222,7 @@ async fn a_change_that_three_watches_lose_is_not_lost() {
 
 #[tokio::test(start_paused = true)]
 async fn a_watch_that_ends_during_a_probe_is_resumed_and_the_probe_goes_on() {
-    let server = Server::new();
-    let run = watch(&server).await;
+    let (server, run) = watched().await;
     // An object at 200 s: the watch ends at 290 s, in the middle of the next probe.
     pass(&run, 1200, |second| {
         if second == 200 {
@@ -235,21 +236,16 @@ async fn a_watch_that_ends_during_a_probe_is_resumed_and_the_probe_goes_on() {
 
 #[tokio::test(start_paused = true)]
 async fn a_version_that_is_too_old_for_a_second_watch_is_listed_once() {
-    let server = Server::new();
-    let run = watch(&server).await;
+    let (server, run) = watched().await;
     let version = server.advance();
     server.state().oldest = version;
-    pass(&run, 600, |_| {
-        server.advance();
-    })
-    .await;
+    pass(&run, 600, |_| _ = server.advance()).await;
     assert_eq!(server.state().lists, 2);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_server_whose_version_went_back_is_listed_and_accepted() {
-    let server = Server::new();
-    let run = watch(&server).await;
+    let (server, run) = watched().await;
     server.state().version = 50;
     tokio::time::sleep(2 * MINUTE).await;
     assert_eq!(*run.seen.restores.lock(), 1);
@@ -260,20 +256,15 @@ async fn a_server_whose_version_went_back_is_listed_and_accepted() {
 
 #[tokio::test(start_paused = true)]
 async fn without_the_permission_to_list_a_quiet_watch_is_proven_by_a_second_one() {
-    let server = Server::new();
-    let run = watch(&server).await;
+    let (server, run) = watched().await;
     server.state().fails = Some(RetrieveError::Forbidden("events is forbidden".to_owned()));
-    pass(&run, 3600, |_| {
-        server.advance();
-    })
-    .await;
+    pass(&run, 3600, |_| _ = server.advance()).await;
     assert_eq!(server.state().lists, 1);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_server_that_fails_to_answer_is_listed_after_two_silences() {
-    let server = Server::new();
-    let run = watch(&server).await;
+    let (server, run) = watched().await;
     server.state().fails = Some(RetrieveError::Status { code: 500, message: "boom".to_owned() });
     tokio::time::sleep(5 * MINUTE).await;
     assert_eq!(server.state().lists, 1);
@@ -284,8 +275,7 @@ async fn a_server_that_fails_to_answer_is_listed_after_two_silences() {
 
 #[tokio::test(start_paused = true)]
 async fn a_stop_during_a_probe_closes_both_watches() {
-    let server = Server::new();
-    let run = watch(&server).await;
+    let (server, run) = watched().await;
     server.advance();
     tokio::time::sleep(100 * SECOND).await;
     assert_eq!(server.state().open, 2);
