@@ -105,6 +105,11 @@ fn is_allowed(status: StatusCode, message: &str) -> bool {
         || message.contains("failed to convert new object")
 }
 
+/// One of these words.
+fn word(words: &'static str) -> prop::sample::Select<&'static str> {
+    prop::sample::select(words.split(' ').collect::<Vec<_>>())
+}
+
 fn path() -> impl Strategy<Value = String> {
     let known = prop_oneof![
         Just(MAPS.to_owned()),
@@ -120,51 +125,27 @@ fn path() -> impl Strategy<Value = String> {
         Just("/apis/rbac.authorization.k8s.io/v1/clusterroles/a".to_owned()),
     ];
     let part = prop_oneof![
-        "[a-z]{0,3}",
-        "(%[0-9a-fA-F]{2}){1,3}",
-        Just("namespaces".to_owned()),
-        Just("watch".to_owned()),
-        Just("v1".to_owned()),
-        Just("apis".to_owned()),
-        Just("api".to_owned()),
-        Just("..".to_owned()),
+        1 => "[a-z]{0,3}",
+        1 => "(%[0-9a-fA-F]{2}){1,3}",
+        6 => word("namespaces watch v1 apis api ..").prop_map(str::to_owned),
     ];
     prop_oneof![4 => known, 1 => vec(part, 0..8).prop_map(|parts| format!("/{}", parts.join("/")))]
 }
 
 fn query() -> impl Strategy<Value = String> {
-    let key = prop_oneof![
-        Just("labelSelector"),
-        Just("fieldSelector"),
-        Just("limit"),
-        Just("continue"),
-        Just("resourceVersion"),
-        Just("resourceVersionMatch"),
-        Just("timeoutSeconds"),
-        Just("watch"),
-        Just("sendInitialEvents"),
-        Just("allowWatchBookmarks"),
-        Just("dryRun"),
-        Just("fieldValidation"),
-        Just("fieldManager"),
-        Just("force"),
-        Just("gracePeriodSeconds"),
-        Just("propagationPolicy"),
-        Just("orphanDependents"),
-        Just("pretty"),
-    ];
+    let key = word(
+        "labelSelector fieldSelector limit continue resourceVersion resourceVersionMatch timeoutSeconds watch \
+         sendInitialEvents allowWatchBookmarks dryRun fieldValidation fieldManager force gracePeriodSeconds \
+         propagationPolicy orphanDependents pretty",
+    );
     let value = prop_oneof![
-        Just(String::new()),
-        "[0-9]{1,25}",
-        "-[0-9]{1,20}",
-        Just("true".to_owned()),
-        Just("NotOlderThan".to_owned()),
-        Just("Exact".to_owned()),
-        Just("All".to_owned()),
-        Just("Strict".to_owned()),
-        "[a-z!=,()<>+ ./]{0,12}".prop_map(|text| text.replace(' ', "+").replace('<', "%3C").replace('>', "%3E")),
-        "(%[0-9a-fA-F]{2}){1,6}",
-        "[a-z%&=]{0,8}",
+        1 => Just(String::new()),
+        1 => "[0-9]{1,25}",
+        1 => "-[0-9]{1,20}",
+        5 => word("true NotOlderThan Exact All Strict").prop_map(str::to_owned),
+        1 => "[a-z!=,()<>+ ./]{0,12}".prop_map(|text| text.replace(' ', "+").replace('<', "%3C").replace('>', "%3E")),
+        1 => "(%[0-9a-fA-F]{2}){1,6}",
+        1 => "[a-z%&=]{0,8}",
     ];
     vec((key, value), 0..4).prop_map(|pairs| pairs.iter().map(|(key, value)| format!("{key}={value}&")).collect())
 }
@@ -192,54 +173,16 @@ fn value() -> impl Strategy<Value = Value> {
         any::<f64>().prop_map(Value::from),
         "[a-zA-Z0-9._/-]{0,12}".prop_map(Value::from),
         any::<String>().prop_map(Value::from),
-        prop_oneof![Just("a"), Just("v1"), Just("ConfigMap"), Just("replace"), Just("delete"), Just("merge")]
-            .prop_map(Value::from),
+        word("a v1 ConfigMap replace delete merge").prop_map(Value::from),
     ];
     let key = prop_oneof![
-        prop_oneof![
-            Just("metadata"),
-            Just("name"),
-            Just("labels"),
-            Just("finalizers"),
-            Just("ownerReferences"),
-            Just("managedFields"),
-            Just("fieldsV1"),
-            Just("f:data"),
-            Just("data"),
-            Just("spec"),
-            Just("status"),
-            Just("kind"),
-            Just("apiVersion"),
-            Just("$patch"),
-            Just("$retainKeys"),
-            Just("$setElementOrder/finalizers"),
-            Just("$deleteFromPrimitiveList/finalizers"),
-            Just("versions"),
-            Just("schema"),
-            Just("openAPIV3Schema"),
-            Just("properties"),
-            Just("items"),
-            Just("type"),
-            Just("x-kubernetes-validations"),
-            Just("rule"),
-            Just("default"),
-            Just("names"),
-            Just("group"),
-            Just("containers"),
-            Just("template"),
-            Just("selector"),
-            Just("replicas"),
-            Just("op"),
-            Just("path"),
-            Just("from"),
-            Just("value"),
-            Just("uid"),
-            Just("resourceVersion"),
-            Just("preconditions"),
-            Just("generateName"),
-            Just("subjects"),
-            Just("rules"),
-        ]
+        word(
+            "metadata name labels finalizers ownerReferences managedFields fieldsV1 f:data data spec status kind \
+             apiVersion $patch $retainKeys $setElementOrder/finalizers $deleteFromPrimitiveList/finalizers versions \
+             schema openAPIV3Schema properties items type x-kubernetes-validations rule default names group \
+             containers template selector replicas op path from value uid resourceVersion preconditions \
+             generateName subjects rules",
+        )
         .prop_map(str::to_owned),
         "[a-z]{0,3}",
     ];
@@ -262,7 +205,7 @@ fn body() -> impl Strategy<Value = Vec<u8>> {
         object
     });
     let operation = (
-        prop_oneof![Just("add"), Just("remove"), Just("replace"), Just("move"), Just("copy"), Just("test"), Just("x")],
+        word("add remove replace move copy test x"),
         "(/(metadata|data|labels|finalizers|-|0|1|99999999999999999999|~0|~1|~2|a)){0,4}",
         "(/(metadata|data|a)){0,3}",
         value(),
