@@ -37,13 +37,10 @@ pub(crate) const ELECTION: Table<Election> = Table {
     example: "lease_duration = \"30s\"",
     keys: SETTINGS,
     others: &[
-        ("name", "lease"),
-        ("lease_name", "lease"),
-        ("id", "lease"),
-        ("lease_namespace", "namespace"),
-        ("duration", "lease_duration"),
-        ("ttl", "lease_duration"),
-        ("renew", "renew_deadline"),
+        ("lease", "name lease_name id"),
+        ("namespace", "lease_namespace"),
+        ("lease_duration", "duration ttl"),
+        ("renew_deadline", "renew"),
     ],
 };
 

@@ -88,7 +88,7 @@ pub(crate) struct Table<T: 'static> {
     /// An example of a key with its value.
     pub(crate) example: &'static str,
     pub(crate) keys: &'static [Key<T>],
-    /// Words that other tools use for them.
+    /// Keys, each with the words that other tools use for it.
     pub(crate) others: &'static [(&'static str, &'static str)],
 }
 
@@ -122,9 +122,10 @@ impl<T> Table<T> {
         for (i, key) in self.keys.iter().enumerate() {
             assert!([key.form, key.default, key.doc].iter().all(|text| !text.is_empty()), "{}", key.name);
             assert!(self.keys.iter().skip(i + 1).all(|other| other.name != key.name), "{}", key.name);
-            assert!(self.others.iter().all(|(other, _)| *other != key.name), "{}", key.name);
+            let mut others = self.others.iter().flat_map(|(_, theirs)| theirs.split(' '));
+            assert!(others.all(|other| other != key.name), "{}", key.name);
         }
-        assert!(self.others.iter().all(|(_, ours)| self.find(ours).is_some()));
+        assert!(self.others.iter().all(|(ours, _)| self.find(ours).is_some()));
     }
 
     /// The declaration of a key.

@@ -27,7 +27,7 @@ const NAMESPACES: Table<Namespaces> = Table {
         read: keep!(labels, strings::labels_or_constant),
         ..Key::EQUALS
     }],
-    others: &[("selector", "labels"), ("label_selector", "labels"), ("matching", "labels")],
+    others: &[("labels", "selector label_selector matching")],
 };
 
 /// The call of the builder for the value of `namespaces`.

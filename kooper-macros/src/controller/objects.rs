@@ -36,14 +36,11 @@ pub(crate) const SELECTION: Table<Selection> = Table {
     example: "labels = \"app=shop\"",
     keys: SETTINGS,
     others: &[
-        ("label", "labels"),
-        ("selector", "labels"),
-        ("label_selector", "labels"),
-        ("field", "fields"),
-        ("field_selector", "fields"),
-        ("name", "names"),
-        ("namespace", "namespaces"),
-        ("metadata", "metadata_only"),
+        ("labels", "label selector label_selector"),
+        ("fields", "field field_selector"),
+        ("names", "name"),
+        ("namespaces", "namespace"),
+        ("metadata_only", "metadata"),
     ],
 };
 

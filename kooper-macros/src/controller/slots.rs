@@ -37,15 +37,14 @@ pub(crate) const FLAGS: Table<Slot> = Table {
     example: "once",
     keys: KEYS,
     others: &[
-        ("depends_on", "after"),
-        ("needs", "after"),
-        ("create_only", "once"),
-        ("retain", "keep"),
-        ("delete", "prune"),
-        ("replace", "recreate"),
-        ("takeover", "adopt"),
-        ("read_only", "external"),
-        ("if_served", "optional"),
+        ("after", "depends_on needs"),
+        ("once", "create_only"),
+        ("keep", "retain"),
+        ("prune", "delete"),
+        ("recreate", "replace"),
+        ("adopt", "takeover"),
+        ("external", "read_only"),
+        ("optional", "if_served"),
     ],
 };
 

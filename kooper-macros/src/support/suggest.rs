@@ -7,14 +7,15 @@ use crate::support::errors::message;
 
 /// The known word that was meant by an unknown one.
 ///
-/// `others` are words of other tools, each with the known word of the same meaning. Those of Go and Java are written in
+/// `others` are known words, each with the words of other tools that mean the same. Those of Go and Java are written in
 /// camel case.
 pub(crate) fn meant(
     word: &str,
     known: &[&'static str],
     others: &[(&'static str, &'static str)],
 ) -> Option<&'static str> {
-    let same = others.iter().find(|(other, _)| letters(other).eq(letters(word))).map(|(_, ours)| *ours);
+    let is_same = |theirs: &str| theirs.split(' ').any(|other| letters(other).eq(letters(word)));
+    let same = others.iter().find(|(_, theirs)| is_same(theirs)).map(|(ours, _)| *ours);
     same.or_else(|| nearest(word, known.iter().copied()))
 }
 
@@ -36,7 +37,7 @@ mod tests {
     #[test]
     fn a_similar_word_is_suggested_or_all_are_listed() {
         let known = ["labels", "workers"];
-        let say = |word| unknown("key", word, meant(word, &known, &[("max_threads", "workers")]), &known);
+        let say = |word| unknown("key", word, meant(word, &known, &[("workers", "max_threads")]), &known);
         assert_eq!(say("label"), "unknown key `label`: write `labels`");
         assert_eq!(say("max_threads"), "unknown key `max_threads`: write `workers`");
         assert_eq!(say("maxThreads"), "unknown key `maxThreads`: write `workers`");

@@ -26,22 +26,15 @@ pub(crate) const WEBHOOK: Table<Args> = Table {
     example: "resource = Shop",
     keys: KEYS,
     others: &[
-        ("kind", "resource"),
-        ("for", "resource"),
-        ("on", "operations"),
-        ("operation", "operations"),
-        ("verbs", "operations"),
-        ("failure_policy", "failure"),
-        ("on_failure", "failure"),
-        ("timeout_seconds", "timeout"),
-        ("conditions", "match_conditions"),
-        ("match_condition", "match_conditions"),
-        ("namespaces", "namespace_selector"),
-        ("subresource", "subresources"),
-        ("state", "init"),
-        ("context", "init"),
-        ("access", "rbac"),
-        ("rules", "rbac"),
+        ("resource", "kind for"),
+        ("operations", "on operation verbs"),
+        ("failure", "failure_policy on_failure"),
+        ("timeout", "timeout_seconds"),
+        ("match_conditions", "conditions match_condition"),
+        ("namespace_selector", "namespaces"),
+        ("subresources", "subresource"),
+        ("init", "state context"),
+        ("rbac", "access rules"),
     ],
 };
 
@@ -207,7 +200,7 @@ fn operations(value: &Value<'_>) -> syn::Result<Spanned<Vec<Operation>>> {
             Some(&(_, variant)) => Ok(Operation { word, variant }),
             None => {
                 let known = OPERATIONS.map(|(known, _)| known);
-                let meant = suggest::meant(&text, &known, &[("patch", "update"), ("apply", "update")]);
+                let meant = suggest::meant(&text, &known, &[("update", "patch apply")]);
                 Err(syn::Error::new(word.span(), suggest::unknown("operation", &text, meant, &known)))
             }
         }

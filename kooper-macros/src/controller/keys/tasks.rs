@@ -102,17 +102,13 @@ pub(crate) const TASK: Table<Args> = Table {
         shared("crate", "`::kooper`", "The path of kooper, if another crate re-exports it."),
     ],
     others: &[
-        ("interval", "every"),
-        ("period", "every"),
-        ("resync", "every"),
-        ("schedule", "cron"),
-        ("at", "cron"),
-        ("leader", "leader_election"),
+        ("every", "interval period resync"),
+        ("cron", "schedule at"),
+        ("leader_election", "leader"),
         // A task has no objects to share: it runs in a shard of a controller.
-        ("shards", "shard_of"),
-        ("shard", "shard_of"),
-        ("state", "init"),
-        ("access", "rbac"),
+        ("shard_of", "shards shard"),
+        ("init", "state"),
+        ("rbac", "access"),
     ],
 };
 

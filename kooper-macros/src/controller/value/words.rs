@@ -109,7 +109,7 @@ pub(crate) fn changes(value: &Value<'_>) -> syn::Result<Spanned<Vec<Change>>> {
             Some(&(_, variant)) => Ok(Change::Section(word, variant)),
             None => {
                 let known = CHANGES.map(|(known, _)| known);
-                let meant = suggest::meant(&text, &known, &[("spec", "generation")]);
+                let meant = suggest::meant(&text, &known, &[("generation", "spec")]);
                 let text = suggest::unknown("part of an object", &text, meant, &known);
                 Err(syn::Error::new(word.span(), text))
             }
