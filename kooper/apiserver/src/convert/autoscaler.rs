@@ -9,42 +9,10 @@ const BEHAVIOR: &str = "autoscaling.alpha.kubernetes.io/behavior";
 const ANNOTATIONS: [&str; 4] = [METRICS, CURRENT_METRICS, CONDITIONS, BEHAVIOR];
 
 /// The order in which the API writes the members of what is in annotations.
-const ORDER: [&str; 34] = [
-    "type",
-    "status",
-    "lastTransitionTime",
-    "reason",
-    "message",
-    "object",
-    "pods",
-    "resource",
-    "containerResource",
-    "external",
-    "kind",
-    "name",
-    "apiVersion",
-    "target",
-    "metricName",
-    "metricSelector",
-    "targetValue",
-    "currentValue",
-    "targetAverageUtilization",
-    "targetAverageValue",
-    "currentAverageUtilization",
-    "currentAverageValue",
-    "selector",
-    "averageValue",
-    "container",
-    "ScaleUp",
-    "ScaleDown",
-    "StabilizationWindowSeconds",
-    "SelectPolicy",
-    "Policies",
-    "Tolerance",
-    "Type",
-    "Value",
-    "PeriodSeconds",
-];
+const ORDER: &str = "type status lastTransitionTime reason message object pods resource containerResource external \
+    kind name apiVersion target metricName metricSelector targetValue currentValue targetAverageUtilization \
+    targetAverageValue currentAverageUtilization currentAverageValue selector averageValue container ScaleUp \
+    ScaleDown StabilizationWindowSeconds SelectPolicy Policies Tolerance Type Value PeriodSeconds";
 
 type Entries = Map<String, Value>;
 
@@ -322,7 +290,7 @@ fn written(value: &Value) -> String {
     match value {
         Value::Object(entries) => {
             let mut entries: Vec<_> = entries.iter().collect();
-            let rank = |key: &str| ORDER.iter().position(|other| *other == key).unwrap_or(ORDER.len());
+            let rank = |key: &str| ORDER.split(' ').position(|other| other == key).unwrap_or(usize::MAX);
             entries.sort_by_key(|(key, _)| rank(key));
             let members: Vec<_> =
                 entries.iter().map(|(key, value)| format!("{}:{}", json!(key), written(value))).collect();

@@ -9,38 +9,9 @@ use crate::form;
 use crate::quantity::Quantity;
 
 /// The types of volumes, in the order of the real server.
-const TYPES: [&str; 30] = [
-    "emptyDir",
-    "hostPath",
-    "gitRepo",
-    "gcePersistentDisk",
-    "awsElasticBlockStore",
-    "secret",
-    "nfs",
-    "iscsi",
-    "glusterfs",
-    "flocker",
-    "persistentVolumeClaim",
-    "rbd",
-    "cinder",
-    "cephfs",
-    "quobyte",
-    "downwardAPI",
-    "fc",
-    "flexVolume",
-    "configMap",
-    "azureFile",
-    "vsphereVolume",
-    "photonPersistentDisk",
-    "portworxVolume",
-    "azureDisk",
-    "storageos",
-    "projected",
-    "scaleIO",
-    "csi",
-    "ephemeral",
-    "image",
-];
+const TYPES: &str = "emptyDir hostPath gitRepo gcePersistentDisk awsElasticBlockStore secret nfs iscsi glusterfs \
+    flocker persistentVolumeClaim rbd cinder cephfs quobyte downwardAPI fc flexVolume configMap azureFile \
+    vsphereVolume photonPersistentDisk portworxVolume azureDisk storageos projected scaleIO csi ephemeral image";
 const MODE: &str = "must be a number between 0 and 0777 (octal), both inclusive";
 
 /// The rules of a pod's volumes, and the names of the valid ones.
@@ -63,7 +34,7 @@ pub(crate) fn volumes<'a>(list: &At<'a>) -> HashSet<&'a str> {
 
 fn source(volume: &At<'_>) {
     let mut given = 0;
-    for key in TYPES {
+    for key in TYPES.split(' ') {
         let source = volume.field(key);
         if !source.is_set() {
             continue;
