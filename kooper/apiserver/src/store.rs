@@ -97,7 +97,7 @@ pub(crate) struct Snapshot {
 
 /// Error of a commit: the state that it was made from is outdated.
 #[derive(Debug)]
-pub(crate) struct Raced;
+pub(crate) struct Conflict;
 
 /// The version asked for is no longer in the log.
 #[derive(Debug)]
@@ -222,12 +222,12 @@ impl Table {
     }
 
     /// Writes a state, if the object still is as `expected` says.
-    pub(crate) fn put(&self, name: &str, expected: Option<u64>, draft: Draft) -> Result<Arc<Object>, Raced> {
+    pub(crate) fn put(&self, name: &str, expected: Option<u64>, draft: Draft) -> Result<Arc<Object>, Conflict> {
         self.commit(name, expected, |version| After::Written(Arc::new(draft.at(version))))
     }
 
     /// Removes an object, if it still is as `expected` says; the answer is its last state with the deletion's version.
-    pub(crate) fn remove(&self, name: &str, expected: &Arc<Object>) -> Result<Arc<Object>, Raced> {
+    pub(crate) fn remove(&self, name: &str, expected: &Arc<Object>) -> Result<Arc<Object>, Conflict> {
         let last = Arc::clone(expected);
         self.commit(name, Some(expected.version), |version| After::Deleted(Arc::new(last.with_version(version))))
     }
@@ -237,13 +237,13 @@ impl Table {
         name: &str,
         expected: Option<u64>,
         write: impl FnOnce(u64) -> After,
-    ) -> Result<Arc<Object>, Raced> {
+    ) -> Result<Arc<Object>, Conflict> {
         let result = {
             let _writing = self.clock.write();
             let mut state = self.state.write();
             let before = state.tree.get(name).cloned();
             if state.closed || before.as_ref().map(|object| object.version) != expected {
-                return Err(Raced);
+                return Err(Conflict);
             }
             self.clock.compacted();
             let version = self.clock.current.load(Ordering::Acquire) + 1;

@@ -55,21 +55,21 @@ impl Outages {
     }
 
     /// Sees the outages that begin from now on.
-    pub(super) fn subscribe(&self) -> Outlook {
+    pub(super) fn subscribe(&self) -> OutageWatcher {
         let counts = self.0.subscribe();
         let begun = counts.borrow().begun;
-        Outlook { counts, begun }
+        OutageWatcher { counts, begun }
     }
 }
 
 /// Sees the next outage.
 #[derive(Debug)]
-pub(super) struct Outlook {
+pub(super) struct OutageWatcher {
     counts: watch::Receiver<Count>,
     begun: u64,
 }
 
-impl Outlook {
+impl OutageWatcher {
     /// Is done when an outage begins.
     pub(super) async fn begun(&mut self) {
         let before = self.begun;

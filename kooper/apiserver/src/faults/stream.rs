@@ -9,7 +9,7 @@ use bytes::{Bytes, BytesMut};
 use futures_util::stream;
 use http_body_util::BodyExt as _;
 
-use super::outage::Outlook;
+use super::outage::OutageWatcher;
 use super::{EventEffect, RequestAttributes, State};
 use crate::http::{Body, write_event};
 use crate::status::StatusError;
@@ -45,7 +45,7 @@ struct Watched {
     body: Body,
     state: Arc<State>,
     request: RequestAttributes,
-    outage: Outlook,
+    outage: OutageWatcher,
     /// Events that came and were not looked at.
     lines: VecDeque<Bytes>,
     /// An event that is sent after one of another object.

@@ -7,7 +7,7 @@ use parking_lot::Mutex;
 use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 
-use super::shared::Fan;
+use super::shared::Sinks;
 use super::{Seen, Signal, Sink, Watched};
 use crate::error::panic_text;
 use crate::executor::{Executor, Task};
@@ -31,7 +31,7 @@ enum Waiting {
 /// of these functions and in order.
 pub(crate) struct Feed {
     watched: Arc<Watched>,
-    sinks: Arc<Fan>,
+    sinks: Arc<Sinks>,
     waiting: Sender<Waiting>,
     replays: Mutex<Vec<Task<()>>>,
 }
@@ -40,7 +40,7 @@ impl Feed {
     /// Begins to take changes, for as long as the task is kept.
     pub(crate) fn start(watched: &Arc<Watched>, executor: &Executor) -> (Arc<Self>, Task<()>) {
         let (waiting, receiver) = channel(MOST);
-        let sinks = Arc::<Fan>::default();
+        let sinks = Arc::<Sinks>::default();
         let task = executor.spawn(pass(receiver, sinks.clone()));
         let feed = Arc::new(Self { watched: watched.clone(), sinks, waiting, replays: Mutex::default() });
         let sink: Arc<dyn Sink> = feed.clone();
@@ -71,7 +71,7 @@ impl Feed {
     }
 }
 
-async fn pass(mut waiting: Receiver<Waiting>, sinks: Arc<Fan>) {
+async fn pass(mut waiting: Receiver<Waiting>, sinks: Arc<Sinks>) {
     while let Some(waiting) = waiting.recv().await {
         match waiting {
             Waiting::Changed(old, new, seen) => {
@@ -128,7 +128,7 @@ mod tests {
     #[tokio::test]
     async fn a_panic_for_an_object_that_leaves_or_changes_does_not_end_the_changes_that_follow() {
         let object = Arc::new(Object::parse(br#"{"metadata":{"name":"a"}}"#).unwrap());
-        let (sinks, sink) = (Arc::<Fan>::default(), Arc::<PanickingSink>::default());
+        let (sinks, sink) = (Arc::<Sinks>::default(), Arc::<PanickingSink>::default());
         sinks.join(&(sink.clone() as Arc<dyn Sink>));
         let (sender, receiver) = channel(MOST);
         let changed = || Waiting::Changed(None, Some(object.clone()), Seen::Watched);

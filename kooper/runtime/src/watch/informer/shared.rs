@@ -41,7 +41,7 @@ pub struct SharedWatches {
 pub struct Watched {
     pub(crate) store: Arc<Store>,
     pub(crate) status: Arc<WatchStatus>,
-    fan: Arc<Fan>,
+    sinks: Arc<Sinks>,
     /// The objects that the store keeps; `None` for all.
     selection: Option<Arc<dyn CacheSelection>>,
     /// `true` if its informer runs.
@@ -89,7 +89,7 @@ impl SharedWatches {
         if std::mem::replace(&mut *watched.started.lock(), true) {
             return;
         }
-        let (store, status, sink) = (watched.store.clone(), watched.status.clone(), watched.fan.clone());
+        let (store, status, sink) = (watched.store.clone(), watched.status.clone(), watched.sinks.clone());
         let mut informer = Informer::new(retriever(), store, status, sink).selecting(watched.selection.clone());
         if watched.status.is_from_server() {
             informer = informer.of_server(&self.stream_ends);
@@ -115,7 +115,7 @@ impl Watched {
     /// The watch of objects that may be `secret`.
     pub(crate) fn new(status: WatchStatus, secret: bool) -> Self {
         let (store, status) = (Arc::new(Store::new(secret)), Arc::new(status));
-        Self { store, status, fan: Arc::default(), selection: None, started: Mutex::default() }
+        Self { store, status, sinks: Arc::default(), selection: None, started: Mutex::default() }
     }
 
     /// The same watch, of which the store keeps only some objects.
@@ -144,7 +144,7 @@ impl Watched {
 
     /// Informs `sink` of every change from now on.
     pub(super) fn join(&self, sink: &Arc<dyn Sink>) {
-        self.fan.join(sink);
+        self.sinks.join(sink);
     }
 
     /// Informs `sink` of the known objects as of a first list.
@@ -166,13 +166,13 @@ impl Watched {
         if self.selection.as_ref().is_some_and(|selection| !selection.selects(&object)) {
             return;
         }
-        self.fan.changed(&self.store.put(object), Seen::Watched);
+        self.sinks.changed(&self.store.put(object), Seen::Watched);
     }
 
     /// Removes an object as if the watch had reported its deletion.
     pub fn hide(&self, key: &ObjectKey) {
         if let Some(last) = self.store.get(key) {
-            self.fan.changed(&self.store.remove(last), Seen::Watched);
+            self.sinks.changed(&self.store.remove(last), Seen::Watched);
         }
     }
 }
@@ -181,13 +181,11 @@ kooper_base::debug_fields! { Watched { status } }
 
 /// Passes changes to all sinks.
 #[derive(Default)]
-pub(super) struct Fan {
-    sinks: Mutex<Arc<[Arc<dyn Sink>]>>,
-}
+pub(super) struct Sinks(Mutex<Arc<[Arc<dyn Sink>]>>);
 
-impl Fan {
+impl Sinks {
     pub(super) fn join(&self, sink: &Arc<dyn Sink>) {
-        let mut sinks = self.sinks.lock();
+        let mut sinks = self.0.lock();
         let mut all: Vec<_> = sinks.iter().cloned().chain([sink.clone()]).collect();
         all.sort_by_key(|sink| sink.is_last());
         *sinks = all.into();
@@ -195,14 +193,14 @@ impl Fan {
 
     fn each(&self, inform: impl Fn(&dyn Sink)) {
         // Not under the lock: a sink may take long, or subscribe another one.
-        let sinks = self.sinks.lock().clone();
+        let sinks = self.0.lock().clone();
         for sink in sinks.iter() {
             inform(&**sink);
         }
     }
 }
 
-impl Sink for Fan {
+impl Sink for Sinks {
     fn changed(&self, change: &Change, seen: Seen) {
         self.each(|sink| sink.changed(change, seen));
     }

@@ -52,7 +52,7 @@ fn list(watched: &Watched, names: &[&str]) {
         listed.add(Object::parse(json.as_bytes()).unwrap(), &watched.store);
     }
     for change in watched.store.replace(listed).flatten() {
-        watched.fan.changed(&change, Seen::First);
+        watched.sinks.changed(&change, Seen::First);
     }
     watched.status.record_sync(names.len());
 }
