@@ -21,6 +21,7 @@ use futures_util::future::BoxFuture;
 use parking_lot::Mutex;
 use tokio::runtime::Handle;
 use tokio::time::{Instant, sleep_until, timeout_at};
+use tokio_util::task::AbortOnDropHandle;
 
 use crate::webhook::Webhook;
 
@@ -108,7 +109,8 @@ impl Threads {
             let calls = calls.clone();
             move || calls.block_on(async { timeout_at(deadline, called).await })
         });
-        match timeout_at(deadline, own).await {
+        // A call that still waits for a thread at its deadline does not begin: its caller was told that it failed.
+        match timeout_at(deadline, AbortOnDropHandle::new(own)).await {
             Ok(Ok(Ok(ended))) => ended.map(Some),
             Err(_) | Ok(Ok(Err(_))) => Ok(None),
             // The server was dropped, and closes the connection: the function has not used up its time.
@@ -203,6 +205,9 @@ impl QuickCalls {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::AtomicBool;
+    use std::sync::mpsc;
+
     use k8s_openapi::api::core::v1::ConfigMap;
 
     use super::*;
@@ -212,16 +217,38 @@ mod tests {
         Ok(())
     }
 
+    fn webhook() -> Arc<Webhook> {
+        let webhook = Webhook::validate::<ConfigMap>("check").failure(FailurePolicy::Fail).function(check);
+        Arc::new(webhook.build().expect("a webhook"))
+    }
+
     #[tokio::test(start_paused = true)]
     async fn a_call_of_a_server_that_was_dropped_has_not_used_up_its_time() {
         let dropped = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
         let threads = Arc::new(Threads { calls: dropped.handle().clone().into(), ..Threads::default() });
         dropped.shutdown_background();
-        let webhook = Webhook::validate::<ConfigMap>("check").failure(FailurePolicy::Fail).function(check);
-        let webhook = Arc::new(webhook.build().expect("a webhook"));
         let deadline = Instant::now() + Duration::from_secs(27);
-        let called = threads.call(&webhook, &Arc::default(), 1, deadline, async {}).await;
+        let called = threads.call(&webhook(), &Arc::default(), 1, deadline, async {}).await;
         assert!(matches!(called, Ok(None)));
         assert!(Instant::now() >= deadline, "its connection is closed before");
+    }
+
+    #[tokio::test]
+    async fn a_call_that_waits_for_a_thread_until_its_deadline_does_not_begin() {
+        let mut builder = tokio::runtime::Builder::new_multi_thread();
+        let calls = builder.worker_threads(1).max_blocking_threads(1).enable_time().build().expect("a runtime");
+        let threads = Arc::new(Threads { calls: calls.handle().clone().into(), ..Threads::default() });
+        let (end, ended) = mpsc::channel::<()>();
+        drop(calls.spawn_blocking(move || ended.recv()));
+        let began = Arc::new(AtomicBool::new(false));
+        let called = Arc::clone(&began);
+        let late = async move { called.store(true, Ordering::Relaxed) };
+        assert!(matches!(threads.call(&webhook(), &Arc::default(), 1, Instant::now(), late).await, Ok(None)));
+        drop(end);
+        // The only thread takes the calls in their order.
+        let deadline = Instant::now() + Duration::from_secs(60);
+        assert!(matches!(threads.call(&webhook(), &Arc::default(), 1, deadline, async {}).await, Ok(Some(()))));
+        assert!(!began.load(Ordering::Relaxed));
+        calls.shutdown_background();
     }
 }
