@@ -2,7 +2,6 @@
 
 use std::convert::Infallible;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use futures_util::FutureExt;
@@ -26,11 +25,12 @@ pub(super) const CONNECTIONS: usize = 512;
 /// failed call.
 const HANDSHAKES: usize = 256;
 
-/// Maximum time until the first request of a connection, with the handshake.
-pub(super) const FIRST: Duration = Duration::from_secs(10);
+/// Maximum time of a TLS handshake.
+const HANDSHAKE: Duration = Duration::from_secs(10);
 
-/// Maximum time between two requests. It is longer than an API server keeps an idle
-/// connection, which is 90 seconds, so that none is closed while a request is under way.
+/// Maximum time until the first request, and between two. It is longer than an API server keeps an idle
+/// connection, which is 90 seconds, so that none is closed while a request is under way. An API server keeps
+/// connections without a request, too: another one was free before their handshakes had ended.
 const IDLE: Duration = Duration::from_secs(120);
 
 /// Maximum size of a request's head, in bytes.
@@ -57,11 +57,8 @@ pub(super) async fn accept(socket: &tokio::net::TcpListener, shared: &Arc<Shared
 async fn serve(stream: TcpStream, acceptor: TlsAcceptor, running: Running, shared: Arc<Shared>) -> Result<()> {
     // Small responses are sent at once.
     stream.set_nodelay(true)?;
-    let began = tokio::time::Instant::now();
-    let stream = timeout(FIRST, kooper_serving::handshake(acceptor, running, stream)).await??;
-    let requested = Arc::new(AtomicBool::new(false));
+    let stream = timeout(HANDSHAKE, kooper_serving::handshake(acceptor, running, stream)).await??;
     let service = service_fn(|request| {
-        requested.store(true, Ordering::Relaxed);
         let shared = Arc::clone(&shared);
         async move {
             let token = shared.requests.token();
@@ -75,13 +72,5 @@ async fn serve(stream: TcpStream, acceptor: TlsAcceptor, running: Running, share
         .header_read_timeout(IDLE)
         .max_buf_size(HEAD)
         .serve_connection(TokioIo::new(stream), service);
-    let mut connection = std::pin::pin!(connection);
-    tokio::select! {
-        ended = connection.as_mut() => return Ok(ended?),
-        () = tokio::time::sleep_until(began + FIRST) => {}
-    }
-    if requested.load(Ordering::Relaxed) {
-        connection.await?;
-    }
-    Ok(())
+    Ok(connection.await?)
 }
