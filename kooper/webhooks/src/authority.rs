@@ -149,6 +149,11 @@ fn params() -> CertificateParams {
     params
 }
 
+/// Returns `true` while a certificate is not valid yet: the clock by which it was made was ahead.
+fn is_early(made: Timestamp, now: Timestamp) -> bool {
+    now.checked_add(BEFORE).is_ok_and(|latest| latest < made)
+}
+
 /// Sets how long a certificate is valid.
 fn valid(params: &mut CertificateParams, from: Timestamp, lasts: Duration) {
     let since_1970 = Duration::from_secs(u64::try_from(from.as_second()).unwrap_or_default());

@@ -6,7 +6,7 @@ use k8s_openapi::jiff::Timestamp;
 use parking_lot::Mutex;
 use tokio_rustls::TlsAcceptor;
 
-use super::{Authority, AuthorityError, LEAF};
+use super::{Authority, AuthorityError, LEAF, is_early};
 
 /// The age at which it is replaced.
 const RENEWED: Duration = Duration::from_secs(LEAF.as_secs() / 3 * 2);
@@ -39,10 +39,13 @@ impl Leaf {
         self.signed.lock().as_ref().and_then(|signed| signed.at.checked_add(LEAF).ok())
     }
 
-    /// Signs a new certificate if this is another authority, or two thirds of the certificate's
-    /// time are over.
+    /// Signs a new certificate if this is another authority, two thirds of the certificate's
+    /// time are over, or it is not valid yet.
     pub(crate) fn renew(&self, by: &Authority, now: Timestamp) -> Result<(), AuthorityError> {
-        let is_current = |signed: &Signed| signed.by == *by && now.duration_since(signed.at).unsigned_abs() < RENEWED;
+        let is_current = |signed: &Signed| {
+            let age = now.duration_since(signed.at).unsigned_abs();
+            signed.by == *by && age < RENEWED && !is_early(signed.at, now)
+        };
         if self.signed.lock().as_ref().is_some_and(is_current) {
             return Ok(());
         }

@@ -11,7 +11,7 @@ use std::time::Duration;
 use k8s_openapi::ByteString;
 use k8s_openapi::jiff::Timestamp;
 
-use super::{AUTHORITY, Authority, AuthorityError, LEAF};
+use super::{AUTHORITY, Authority, AuthorityError, LEAF, is_early};
 
 /// The age at which an authority gets a successor.
 const RENEWED: Duration = Duration::from_secs(AUTHORITY.as_secs() / 3 * 2);
@@ -53,10 +53,13 @@ impl Authorities {
         if self.old.as_ref().is_some_and(|(_, until)| *until <= now) {
             due.old = None;
         }
+        let signed_by_current = || Some((self.current.certificate.clone(), now.checked_add(LEAF).unwrap_or(now)));
         let is_published = |next: &Authority| published.contains(next.certificate.trim());
         match &self.next {
             // The program did not run for so long that nobody trusts it any more.
             _ if self.current.age(now) >= AUTHORITY => due = Self::new(now)?,
+            // The API servers do not trust it yet. If this clock is the wrong one, what it signed is in use.
+            _ if is_early(self.current.made, now) => due = Self { old: signed_by_current(), ..Self::new(now)? },
             None if self.current.age(now) >= RENEWED => due.next = Some((Authority::new(now)?, None)),
             None => {}
             // Somebody has replaced the configuration: the wait begins again.
@@ -65,8 +68,7 @@ impl Authorities {
             // The clock of the replica that began it is ahead, or this one was set back: the wait begins again.
             Some((next, Some(since))) if *since > now => due.next = Some((next.clone(), Some(now))),
             Some((next, Some(since))) if now.duration_since(*since).unsigned_abs() >= PUBLISHED => {
-                let until = now.checked_add(LEAF).unwrap_or(now);
-                due.old = Some((self.current.certificate.clone(), until));
+                due.old = signed_by_current();
                 due.current = next.clone();
                 due.next = None;
             }

@@ -1,5 +1,6 @@
 use k8s_openapi::jiff::SignedDuration;
 
+use super::leaf::Leaf;
 use super::rotation::{Authorities, PUBLISHED};
 use super::*;
 
@@ -142,4 +143,20 @@ fn an_authority_that_has_expired_is_replaced_at_once() {
     let replaced = authorities.advance(late, &authorities.bundle()).expect("made").expect("it is replaced");
     assert_ne!(replaced.current, authorities.current);
     assert!(is_trusted(&replaced.bundle(), &replaced.current, late, late));
+}
+
+#[test]
+fn what_a_clock_that_was_ahead_made_is_replaced_if_it_is_not_valid_yet_when_the_clock_is_set_back() {
+    let back = |hours| start() - SignedDuration::from_hours(hours);
+    let authorities = Authorities::new(start()).expect("an authority");
+    let leaf = Leaf::new(vec!["shop.shops.svc".to_owned()]);
+    leaf.renew(&authorities.current, start()).expect("signed");
+    leaf.renew(&authorities.current, back(20)).expect("nothing is due");
+    assert_eq!(leaf.expires(), start().checked_add(LEAF).ok(), "it is valid for clocks that are behind");
+    assert_eq!(authorities.advance(back(20), &authorities.bundle()).expect("nothing is due"), None);
+    leaf.renew(&authorities.current, back(48)).expect("signed");
+    assert_eq!(leaf.expires(), back(48).checked_add(LEAF).ok());
+    let replaced = authorities.advance(back(48), &authorities.bundle()).expect("made").expect("it is replaced");
+    assert_eq!(replaced.current.made, back(48));
+    assert!(replaced.bundle().contains(authorities.current.certificate.trim()), "the clock may be wrong now");
 }
