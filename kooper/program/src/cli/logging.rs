@@ -288,9 +288,9 @@ mod tests {
     #[test]
     fn a_known_secret_and_the_user_information_of_a_url_are_in_no_line() {
         let look = Look { is_terminal: false, colours: false };
-        let secret = "kl-\"7f3a91\"\nline";
-        kooper_runtime::internal::error::redaction::remember(secret);
-        for format in [LogFormat::Text, LogFormat::Json] {
+        let secrets = ["kl-\"7f3a91\"\nline", "kl-\"7f3a91\"\r\nline"];
+        secrets.into_iter().for_each(kooper_runtime::internal::error::redaction::remember);
+        for (secret, format) in secrets.into_iter().flat_map(|one| [(one, LogFormat::Text), (one, LogFormat::Json)]) {
             let text = logged_by(format, "", look, || {
                 let _span = tracing::info_span!("call", key = %secret).entered();
                 tracing::info!(secret, "{secret} at https://me:pass@shop");

@@ -9,6 +9,8 @@ use tracing_subscriber::fmt::format::Writer;
 use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields, FormattedFields};
 use tracing_subscriber::registry::LookupSpan;
 
+use kooper_runtime::internal::error::redaction::redact;
+
 use super::super::step::is_deceptive;
 use super::limit::{LONGEST, limited};
 
@@ -147,7 +149,9 @@ impl Visit for Fields<'_, '_> {
         } else {
             write!(self.writer, "{blank}{dim}{}={end}", name.trim_start_matches("r#"))
         };
-        self.result = self.result.and_then(|()| write!(Escaped(self.writer), "{value:?}"));
+        // Escaped, a secret with control characters is not recognized.
+        let text = format!("{value:?}");
+        self.result = self.result.and_then(|()| Escaped(self.writer).write_str(&redact(&text)));
     }
 }
 
