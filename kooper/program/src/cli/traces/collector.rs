@@ -10,6 +10,9 @@ use http::Uri;
 /// The default timeout of a request.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
+/// The timeout for 0, which OpenTelemetry defines as no limit.
+const UNLIMITED: Duration = Duration::from_secs(24 * 60 * 60);
+
 /// The destination of spans.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Collector {
@@ -59,10 +62,14 @@ impl Collector {
             _ => Err("write `gzip`, or `none`, which is the default"),
         })?;
         let milliseconds = |text: &str| text.parse().map_err(|_| "write a whole number of milliseconds");
-        let timeout = variables.read_trace("TIMEOUT", milliseconds)?;
+        let timeout = match variables.read_trace("TIMEOUT", milliseconds)? {
+            None => TIMEOUT,
+            Some(0) => UNLIMITED,
+            Some(given) => Duration::from_millis(given),
+        };
         Ok(Some(Self {
             endpoint,
-            timeout: timeout.map_or(TIMEOUT, Duration::from_millis),
+            timeout,
             gzip: gzip.unwrap_or_default(),
             certificate: variables.read_trace("CERTIFICATE", |text| Ok(text.into()))?,
             service: variables.read("OTEL_SERVICE_NAME", |text| Ok(text.to_owned()))?,
@@ -218,6 +225,9 @@ mod tests {
             ("OTEL_SERVICE_NAME", "shop"),
         ]);
         assert_eq!(traces.timeout, Duration::from_millis(2500));
+        let unlimited =
+            collector(&[ENDPOINT, ("OTEL_EXPORTER_OTLP_TIMEOUT", "1"), ("OTEL_EXPORTER_OTLP_TRACES_TIMEOUT", "0")]);
+        assert_eq!(unlimited.timeout, UNLIMITED, "no request would end within 0 ms");
         assert!(traces.gzip);
         assert_eq!(traces.certificate, Some("/a/ca.crt".into()));
         assert_eq!(traces.service.as_deref(), Some("shop"));
