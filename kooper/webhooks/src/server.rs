@@ -68,7 +68,6 @@ pub enum ServeError {
 pub(crate) struct Server {
     address: SocketAddr,
     shared: Arc<Shared>,
-    stop: CancellationToken,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -79,7 +78,9 @@ struct Shared {
     metrics: Metrics,
     /// `true` if each response ends its connection.
     closing: AtomicBool,
-    requests: TaskTracker,
+    /// Cancelled to end the connections, each when its response was sent.
+    stop: CancellationToken,
+    connections: TaskTracker,
     threads: Arc<Threads>,
     /// The memory for large bodies.
     room: Semaphore,
@@ -107,13 +108,13 @@ impl Server {
             certificate,
             metrics,
             closing: AtomicBool::new(false),
-            requests: TaskTracker::new(),
+            stop: CancellationToken::new(),
+            connections: TaskTracker::new(),
             threads: Arc::default(),
             room: Semaphore::new(answer::ROOM),
         });
-        let stop = CancellationToken::new();
-        let thread = spawn(socket, Arc::clone(&shared), stop.clone()).map_err(ServeError::Thread)?;
-        Ok(Self { address, shared, stop, thread: Some(thread) })
+        let thread = spawn(socket, Arc::clone(&shared)).map_err(ServeError::Thread)?;
+        Ok(Self { address, shared, thread: Some(thread) })
     }
 
     /// The address in use: with port 0, the port that the system chose.
@@ -127,9 +128,9 @@ impl Server {
     pub(crate) async fn shutdown(self, linger: Duration) {
         self.shared.closing.store(true, Ordering::Relaxed);
         tokio::time::sleep(linger).await;
-        self.stop.cancel();
-        self.shared.requests.close();
-        if tokio::time::timeout(DRAIN, self.shared.requests.wait()).await.is_err() {
+        self.shared.stop.cancel();
+        self.shared.connections.close();
+        if tokio::time::timeout(DRAIN, self.shared.connections.wait()).await.is_err() {
             tracing::warn!("requests to webhooks are still running after {} s, and are cancelled", DRAIN.as_secs());
         }
     }
@@ -137,8 +138,8 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        self.stop.cancel();
-        self.shared.requests.close();
+        self.shared.stop.cancel();
+        self.shared.connections.close();
         if let Some(thread) = self.thread.take() {
             // It panicked if this fails, and the panic was reported then.
             drop(thread.join());
@@ -149,7 +150,7 @@ impl Drop for Server {
 kooper_runtime::internal::debug_fields! { Shared { webhooks } }
 
 /// Starts the runtime of the server, and the thread that watches over it and drops it.
-fn spawn(socket: TcpListener, shared: Arc<Shared>, stop: CancellationToken) -> io::Result<JoinHandle<()>> {
+fn spawn(socket: TcpListener, shared: Arc<Shared>) -> io::Result<JoinHandle<()>> {
     let (started, start) = mpsc::channel();
     let thread = std::thread::Builder::new().name("kooper-webhooks".into()).spawn(move || {
         let runtimes = runtime(threads::READING).and_then(|reading| Ok((reading, runtime(1)?)));
@@ -165,10 +166,10 @@ fn spawn(socket: TcpListener, shared: Arc<Shared>, stop: CancellationToken) -> i
                     Ok(socket) => {
                         shared.threads.start(&reading, &calls);
                         drop(started.send(Ok(())));
-                        stop.run_until_cancelled(connection::accept(&socket, &shared)).await;
+                        shared.stop.run_until_cancelled(connection::accept(&socket, &shared)).await;
                         drop(socket);
-                        // Requests in progress; none if the server was dropped.
-                        drop(tokio::time::timeout(DRAIN, shared.requests.wait()).await);
+                        // Those with requests in progress; none after `shutdown`.
+                        drop(tokio::time::timeout(DRAIN, shared.connections.wait()).await);
                     }
                     Err(error) => drop(started.send(Err(error))),
                 }

@@ -58,19 +58,21 @@ async fn serve(stream: TcpStream, acceptor: TlsAcceptor, running: Running, share
     // Small responses are sent at once.
     stream.set_nodelay(true)?;
     let stream = timeout(HANDSHAKE, kooper_serving::handshake(acceptor, running, stream)).await??;
+    let _open = shared.connections.token();
     let service = service_fn(|request| {
         let shared = Arc::clone(&shared);
-        async move {
-            let token = shared.requests.token();
-            let response = answer::answer(&shared, request).await;
-            drop(token);
-            Ok::<_, Infallible>(response)
-        }
+        async move { Ok::<_, Infallible>(answer::answer(&shared, request).await) }
     });
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(IDLE)
         .max_buf_size(HEAD)
         .serve_connection(TokioIo::new(stream), service);
+    let mut connection = std::pin::pin!(connection);
+    tokio::select! {
+        ended = connection.as_mut() => return Ok(ended?),
+        () = shared.stop.cancelled() => {}
+    }
+    connection.as_mut().graceful_shutdown();
     Ok(connection.await?)
 }

@@ -44,6 +44,7 @@ async fn check(new: Arc<ConfigMap>, old: Option<Arc<ConfigMap>>, request: Admiss
             request.warn("it is late");
             request.audit("was", old.map_or_else(|| "nothing".to_owned(), |old| word(&old)));
         }
+        "shout" => request.warn("x".repeat(16 << 20)),
         _ => {}
     }
     Ok(())
@@ -413,6 +414,22 @@ async fn a_connection_serves_many_requests_until_the_server_goes() {
     response(true).await;
     server.shutdown(Duration::ZERO).await;
     assert!(TcpStream::connect(client.address).await.is_err(), "it no longer listens");
+}
+
+#[tokio::test]
+async fn a_response_that_is_read_slowly_is_complete_although_the_server_goes() {
+    let (server, client) = started();
+    let mut stream = client.connect().await;
+    let body = review(&doing("shout")).to_string();
+    let head = format!("POST {CHECK}?timeout=60s HTTP/1.1\r\nhost: x\r\ncontent-length: {}\r\n\r\n{body}", body.len());
+    stream.write_all(head.as_bytes()).await.expect("sent");
+    let mut text = vec![0];
+    stream.read_exact(&mut text).await.expect("the response has begun");
+    let stopping = tokio::spawn(server.shutdown(Duration::ZERO));
+    while TcpStream::connect(client.address).await.is_ok() {}
+    drop(stream.read_to_end(&mut text).await);
+    assert!(text.ends_with(b"x\"]}}"), "{} bytes", text.len());
+    stopping.await.expect("it stops");
 }
 
 #[tokio::test]
