@@ -99,7 +99,7 @@ fn state(view: &ControllerView, query: &Query) -> ControllerState {
     });
     let keys: Vec<KeyState> = rows.collect();
     let unknown = asked.filter(|_| keys.is_empty()).and_then(|key| unknown(view, &key, &role, problem.as_deref()));
-    let (webhooks, webhook_remarks) = webhooks::of(view);
+    let (webhooks, webhook_remarks) = webhooks::of(view, matches!(role, Role::Standby(_)));
     ControllerState {
         name: view.name().to_owned(),
         resource: view.kind().resource(),
