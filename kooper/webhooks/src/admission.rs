@@ -130,7 +130,8 @@ impl Admission {
         self.notes.lock().warnings.push(warning.into());
     }
 
-    /// Adds an annotation to the request's entry in the audit log.
+    /// Adds an annotation to the request's entry in the audit log. The key is a name without a prefix, such as
+    /// `reason`: the API server puts the name of the webhook before it, and drops an annotation whose key has a `/`.
     pub fn audit(&self, key: impl Into<String>, value: impl Into<String>) {
         self.notes.lock().audit.insert(key.into(), value.into());
     }
