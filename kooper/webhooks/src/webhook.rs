@@ -32,7 +32,7 @@ mod checks;
 mod matching;
 pub(crate) mod typed;
 
-pub(crate) use checks::is_of_kubernetes;
+pub(crate) use checks::{is_of_kubernetes, is_selected_by_namespace};
 pub(crate) use matching::Matching;
 use matching::Requested;
 

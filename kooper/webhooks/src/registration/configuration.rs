@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 
 use super::{Registration, probe};
 use crate::certificates::Certificates;
-use crate::webhook::{FailurePolicy, Matching, Rules, Webhook, is_of_kubernetes};
+use crate::webhook::{FailurePolicy, Matching, Rules, Webhook, is_of_kubernetes, is_selected_by_namespace};
 
 const GROUP: &str = "admissionregistration.k8s.io/v1";
 
@@ -236,7 +236,7 @@ impl<'a> Configuration<'a> {
         let mut expressions: Vec<_> =
             selected.map(|one| expression(one.key(), operator(one.operator()), one.values())).collect();
         let is_foreign = is_of_kubernetes(kind) && !is_local;
-        if kind.namespaced && is_foreign && matching.namespaces.is_none() {
+        if is_selected_by_namespace(kind) && is_foreign && matching.namespaces.is_none() {
             let [one, other] = SYSTEM;
             expressions.push(named("NotIn", &[one, other, namespace]));
         } else if kind.namespaced && !is_foreign && !namespaces.is_empty() {

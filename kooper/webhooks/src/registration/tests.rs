@@ -2,7 +2,7 @@ use std::future::ready;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use http::{Method, Request, Response};
-use k8s_openapi::api::core::v1::ConfigMap;
+use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
 use kooper_serving::FileCertificate;
 use kooper_tests::responses;
 use kube::CustomResource;
@@ -228,6 +228,17 @@ fn a_webhook_of_a_custom_resource_is_called_for_what_users_state_in_the_namespac
                    oldObject.metadata.?labels || object.metadata.?annotations != oldObject.metadata.?annotations";
     assert_eq!(entry["matchConditions"][1]["expression"], differs);
     assert_eq!(entry["namespaceSelector"]["matchExpressions"][0]["values"], json!(["north"]));
+}
+
+#[test]
+fn a_webhook_of_namespaces_is_not_called_for_those_that_the_cluster_and_the_program_start_in() {
+    async fn check_namespace(_: Arc<Namespace>) {}
+    let built = Webhook::validate::<Namespace>("check").failure(FailurePolicy::Fail).function(check_namespace).build();
+    let registration = Registration { webhooks: vec![Arc::new(built.expect("a webhook"))], ..registration(own()) };
+    let desired = validating(&registration, true).desired("a bundle", &armed(&[]), &Value::Null);
+    let selector = &desired["webhooks"][0]["namespaceSelector"]["matchExpressions"][0];
+    assert_eq!(selector["operator"], "NotIn");
+    assert_eq!(selector["values"], json!(["kube-system", "kube-node-lease", "shops"]));
 }
 
 #[test]

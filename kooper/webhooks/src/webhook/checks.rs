@@ -64,3 +64,8 @@ pub(super) fn failure(failure: Option<FailurePolicy>, kind: &KindInfo) -> Result
 pub(crate) fn is_of_kubernetes(kind: &KindInfo) -> bool {
     !kind.group.contains('.') || kind.group.ends_with(".k8s.io")
 }
+
+/// Returns whether an API server selects the objects of a kind by the labels of namespaces: a Namespace by its own.
+pub(crate) fn is_selected_by_namespace(kind: &KindInfo) -> bool {
+    kind.namespaced || kind.group.is_empty() && kind.kind == "Namespace"
+}

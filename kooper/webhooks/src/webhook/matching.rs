@@ -6,6 +6,8 @@ use kooper_grammar::name;
 use kooper_grammar::selector::{Comparator, Requirement, Selector};
 use kooper_runtime::internal::object::kind::KindInfo;
 
+use super::is_selected_by_namespace;
+
 /// The most conditions that an API server accepts.
 const MOST_CONDITIONS: usize = 64;
 
@@ -60,9 +62,7 @@ fn check_conditions(conditions: &[(String, String)]) -> Result<(), String> {
 
 fn check_namespaces(text: &str, kind: &KindInfo) -> Result<Selector, String> {
     let selector = Selector::parse(text).map_err(|error| format!("the selector of namespaces: {error}"))?;
-    // An API server selects a Namespace by its own labels.
-    let is_namespace = kind.group.is_empty() && kind.kind == "Namespace";
-    if !kind.namespaced && !is_namespace {
+    if !is_selected_by_namespace(kind) {
         return Err(format!("objects of the kind `{}` are in no namespace: remove `namespace_selector`", kind.kind));
     }
     if selector.is_empty() {
