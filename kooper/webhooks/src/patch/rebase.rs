@@ -1,6 +1,6 @@
 //! A change of an object's typed form, applied to its raw form.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 
 use serde_json::{Map, Value};
 
@@ -82,7 +82,8 @@ impl Rebase {
         let key = key_of([before, after]);
         let found = match key {
             Some(key) => {
-                after.iter().map(|one| before.iter().position(|other| other.get(key) == one.get(key))).collect()
+                let known: HashMap<_, _> = before.iter().enumerate().map(|(at, one)| (one.get(key), at)).collect();
+                after.iter().map(|one| known.get(&one.get(key)).copied()).collect()
             }
             None => pairs(before, after),
         };
@@ -150,11 +151,14 @@ fn pairs(before: &[Value], after: &[Value]) -> Vec<Option<usize>> {
             take(at, &mut found[at]);
         }
     }
-    for (entry, found) in after.iter().zip(&mut found) {
-        for (at, before) in before.iter().enumerate() {
-            if found.is_none() && before == entry {
-                take(at, found);
-            }
+    // The other entries by their values, the first one last.
+    let mut same: HashMap<&Value, Vec<usize>> = HashMap::new();
+    for at in (0..before.len()).rev().filter(|at| found.get(*at).is_none_or(Option::is_none)) {
+        same.entry(&before[at]).or_default().push(at);
+    }
+    for (entry, found) in after.iter().zip(&mut found).filter(|(_, found)| found.is_none()) {
+        if let Some(at) = same.get_mut(entry).and_then(Vec::pop) {
+            take(at, found);
         }
     }
     for (at, found) in found.iter_mut().enumerate() {

@@ -252,3 +252,16 @@ fn a_field_that_is_null_or_an_empty_map_is_filled() {
     let (patched, patch) = apply(&raw, &after, false).expect("all of it is absent");
     assert_eq!(typed(&patched), after, "{}", patch.to_json());
 }
+
+#[test]
+fn the_entries_of_a_list_are_found_again_however_many_there_are() {
+    let (count, word) = (100_000, |number: usize| number.to_string());
+    let items: Vec<_> = (0..count).map(|number| json!({"name": word(number), "unknown": number})).collect();
+    let raw = json!({"spec": {"items": items, "args": (0..count).map(word).collect::<Vec<_>>()}});
+    let mut after = typed(&raw);
+    after.spec.items[count - 1].image = Some("late".to_owned());
+    after.spec.args.insert(0, "first".to_owned());
+    let (patched, _) = apply(&raw, &after, true).expect("it may change everything");
+    let last = json!({"name": word(count - 1), "unknown": count - 1, "image": "late"});
+    assert_eq!((&patched["spec"]["items"][count - 1], &patched["spec"]["args"][1]), (&last, &json!("0")));
+}
