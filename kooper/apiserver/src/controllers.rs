@@ -74,29 +74,48 @@ fn find_owner(cluster: &Cluster, owner: &Value, namespace: &str) -> Option<(Arc<
     (*found.traits().uid == *text("uid")).then(|| (Arc::clone(kind), key))
 }
 
-/// Deletes an object when it has owners and none of them is there; if one is there, it forgets the others.
+/// Deletes an object when it has owners and none of them stays; if one stays, it forgets the others.
 fn collect(cluster: &Arc<Cluster>, place: &Place) {
     let Some(kind) = kind_of(cluster, place) else { return };
     let Some(stored) = kind.table.get(&place.key) else { return };
     let object = stored.value();
+    // What is being deleted keeps its owners waiting, and waits as its own deletion demands.
+    if meta::is_deleting(&object) {
+        return;
+    }
     let namespace = meta::text(&object, "namespace");
-    let (mut stays, mut absent) = (false, Vec::new());
+    let (mut stays, mut awaited, mut leaving) = (false, false, Vec::new());
     for owner in owners(&object) {
         // Owners of a kind that is not served are not known to be absent, nor are those in no known namespace.
         let text = |key: &str| owner[key].as_str().unwrap_or_default();
         let kinds = cluster.kinds();
         let kind = kinds.of(text("apiVersion"), text("kind"));
         let is_known = kind.is_some_and(|kind| !kind.namespaced || !namespace.is_empty());
-        if !is_known || find_owner(cluster, owner, namespace).is_some() {
+        let found = find_owner(cluster, owner, namespace).and_then(|(kind, key)| kind.table.get(&key));
+        let found = found.map(|owner| owner.value());
+        let waits = found
+            .as_ref()
+            .is_some_and(|owner| meta::is_deleting(owner) && meta::finalizers(owner).contains(&"foregroundDeletion"));
+        if !is_known || found.is_some() && !waits {
             stays = true;
         } else {
-            absent.push(text("uid"));
+            awaited |= waits;
+            leaving.push(text("uid"));
         }
     }
     if stays {
-        absent.into_iter().for_each(|uid| disown(cluster, place, uid));
-    } else if !absent.is_empty() {
-        drop(verbs::remove_object(cluster, &kind, &place.key, &DeleteOptions::background()));
+        leaving.into_iter().for_each(|uid| disown(cluster, place, uid));
+    } else if !leaving.is_empty() {
+        let finalizers = meta::finalizers(&object);
+        let options = if awaited && cluster.work.has_dependents(meta::text(&object, "uid")) {
+            DeleteOptions::foreground()
+        } else if finalizers.iter().any(|name| matches!(*name, "orphan" | "foregroundDeletion")) {
+            // The policy that it has already.
+            DeleteOptions::default()
+        } else {
+            DeleteOptions::background()
+        };
+        drop(verbs::remove_object(cluster, &kind, &place.key, &options));
     }
 }
 
@@ -128,28 +147,13 @@ fn release_owner(cluster: &Arc<Cluster>, place: &Place) {
     }
 }
 
-/// Deletes a dependent; whether it is still there and holds its owner back.
+/// Deletes a dependent of an owner that waits; whether it is still there and holds the owner back.
 fn delete_dependent(cluster: &Arc<Cluster>, place: &Place, uid: &str) -> bool {
-    let Some(kind) = kind_of(cluster, place) else { return false };
-    let Some(stored) = kind.table.get(&place.key) else { return false };
-    let object = stored.value();
+    collect(cluster, place);
     // It may have been changed, or made again under this name, since it was known as a dependent.
-    if !owners(&object).any(|owner| owner["uid"] == uid) {
-        return false;
-    }
-    let holds = owners(&object).any(|owner| owner["uid"] == uid && blocks(owner));
-    let namespace = meta::text(&object, "namespace");
-    let others = owners(&object).any(|owner| owner["uid"] != uid && find_owner(cluster, owner, namespace).is_some());
-    if others {
-        disown(cluster, place, uid);
-        return false;
-    }
-    if !meta::is_deleting(&object) {
-        let has_own = cluster.work.has_dependents(meta::text(&object, "uid"));
-        let options = if has_own { DeleteOptions::foreground() } else { DeleteOptions::background() };
-        drop(verbs::remove_object(cluster, &kind, &place.key, &options));
-    }
-    holds && kind.table.get(&place.key).is_some()
+    let Some(stored) = kind_of(cluster, place).and_then(|kind| kind.table.get(&place.key)) else { return false };
+    let object = stored.value();
+    owners(&object).any(|owner| owner["uid"] == uid && blocks(owner))
 }
 
 /// Removes the references to one owner.

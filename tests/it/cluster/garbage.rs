@@ -114,6 +114,37 @@ async fn an_owner_waits_for_nothing_that_it_has_lost(cluster: Cluster) -> Result
 }
 
 #[kooper::test]
+async fn what_waits_in_the_foreground_waits_without_its_owner(cluster: Cluster) -> Result<()> {
+    let above = cluster.create(&config("above")).await?;
+    let (waiting, held) = held_in_the_foreground(&cluster).await?;
+    cluster.patch(&waiting, json!({"metadata": {"ownerReferences": [above.owner_ref(&())]}})).await?;
+    cluster.delete(&above).await?;
+    cluster.wait_deleted(&above).await;
+    assert!(cluster.get::<ConfigMap>(&waiting).await?.is_some());
+    cluster.patch(&held, json!({"metadata": {"finalizers": null}})).await?;
+    cluster.wait_deleted(&waiting).await;
+    Ok(())
+}
+
+#[kooper::test]
+async fn each_owner_waits_for_what_is_being_deleted(cluster: Cluster) -> Result<()> {
+    let one = cluster.create(&config("one")).await?;
+    let other = cluster.create(&config("other")).await?;
+    let mut held = secret_of("held", &one);
+    held.metadata.finalizers = Some(vec!["example.com/held".to_owned()]);
+    held.metadata.owner_references.get_or_insert_default().extend(other.owner_ref(&()));
+    let held = cluster.create(&held).await?;
+    cluster.delete(&held).await?;
+
+    configs(&cluster).delete("one", &with(PropagationPolicy::Foreground)).await?;
+    assert!(cluster.get::<ConfigMap>(&one).await?.is_some());
+    cluster.patch(&held, json!({"metadata": {"finalizers": null}})).await?;
+    cluster.wait_deleted(&one).await;
+    assert!(cluster.get::<ConfigMap>(&other).await?.is_some());
+    Ok(())
+}
+
+#[kooper::test]
 async fn orphans_stay(cluster: Cluster) -> Result<()> {
     let owner = cluster.create(&config("owner")).await?;
     let orphan = cluster.create(&secret_of("orphan", &owner)).await?;
@@ -242,6 +273,8 @@ fn the_same_holds_on_the_real_server_with_and_without_its_controllers() {
         "an_owner_waits_in_the_foreground",
         "what_an_owner_has_lost_outlives_it",
         "an_owner_waits_for_nothing_that_it_has_lost",
+        "what_waits_in_the_foreground_waits_without_its_owner",
+        "each_owner_waits_for_what_is_being_deleted",
         "orphans_stay",
         "an_object_in_no_namespace_has_no_owner_in_one",
         "a_deployment_takes_its_pods_along",
@@ -256,6 +289,6 @@ fn the_same_holds_on_the_real_server_with_and_without_its_controllers() {
         let output = command.env("KOOPER_TEST_SERVER", "real").env("KUBEBUILDER_ASSETS", assets).output();
         let output = output.expect("it can be run");
         let printed = [output.stdout, output.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).concat();
-        assert!(output.status.success() && printed.contains("10 passed"), "{}\n{printed}", assets.display());
+        assert!(output.status.success() && printed.contains("12 passed"), "{}\n{printed}", assets.display());
     }
 }
