@@ -170,11 +170,11 @@ async fn a_watch_from_before_a_compaction_is_gone() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_watch_of_events_has_no_bookmarks() {
+async fn a_watch_ends_with_a_bookmark_unless_it_is_of_events() {
     let server = ApiServer::start().await.expect("loopback can be listened on");
     let (_, list) = send(&server, Method::GET, MAPS, Value::Null).await;
     let version = list["metadata"]["resourceVersion"].as_str().expect("it has a version");
-    let query = format!("watch=1&allowWatchBookmarks=1&timeoutSeconds=90&resourceVersion={version}");
+    let query = format!("watch=1&allowWatchBookmarks=1&timeoutSeconds=10&resourceVersion={version}");
     let core = "/api/v1/namespaces/default/events";
     let newer = "/apis/events.k8s.io/v1/namespaces/default/events";
     for (path, event) in [(MAPS, json!("BOOKMARK")), (core, Value::Null), (newer, Value::Null)] {

@@ -22,6 +22,8 @@ use crate::{defaults, print, registry};
 
 /// Interval of bookmarks on a watch that requested them, while there are no events.
 const BOOKMARK: Duration = Duration::from_secs(60);
+/// The last bookmark comes so long before the end of a watch, so that the next one begins there.
+const BEFORE_END: Duration = Duration::from_secs(2);
 /// The watchers of one kind, so that clients cannot fill the memory.
 const MOST_WATCHERS: usize = 50_000;
 /// Minimum duration of a watch for which the client sets no timeout.
@@ -48,6 +50,7 @@ pub(super) async fn watch(call: &Call<'_>) -> Result<Answer, StatusError> {
         refusal.retry_after = Some(1);
         return Err(refusal);
     }
+    let ends = Instant::now() + lasts.min(Duration::from_secs(30 * 86_400));
     // From here on the watcher leaves the table when it is dropped.
     let mut watcher = Watcher {
         kind: Arc::clone(&call.kind),
@@ -58,8 +61,8 @@ pub(super) async fn watch(call: &Call<'_>) -> Result<Answer, StatusError> {
         bookmarks,
         first: None,
         view: call.view(),
-        ends: Instant::now() + lasts.min(Duration::from_secs(30 * 86_400)),
-        bookmark_at: (bookmarks && cached).then(|| Instant::now() + BOOKMARK),
+        ends,
+        bookmark_at: (bookmarks && cached).then(|| next_bookmark(ends)),
         done: false,
         rows: 0,
     };
@@ -91,6 +94,13 @@ pub(super) async fn watch(call: &Call<'_>) -> Result<Answer, StatusError> {
         }
     }
     Ok(watcher.answer())
+}
+
+/// When the next bookmark of a watch is due that ends then.
+fn next_bookmark(ends: Instant) -> Instant {
+    let now = Instant::now();
+    let last = ends.checked_sub(BEFORE_END).filter(|last| *last > now);
+    last.unwrap_or(ends).min(now + BOOKMARK)
 }
 
 fn expired(version: u64, too_old: &TooOld) -> String {
@@ -197,7 +207,7 @@ impl Watcher {
                     if Instant::now() >= self.ends {
                         return None;
                     }
-                    self.bookmark_at = Some(Instant::now() + BOOKMARK);
+                    self.bookmark_at = Some(next_bookmark(self.ends));
                     let version = self.view.frozen().map_or(version, |frozen| version.min(frozen));
                     // A watch from the future has seen nothing that it could confirm.
                     if version >= self.position {
