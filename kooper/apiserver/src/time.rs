@@ -63,7 +63,7 @@ pub(crate) fn age(created: &str) -> String {
     let (Some(then), Some(now)) = (seconds(created), seconds(&now())) else {
         return "<unknown>".to_owned();
     };
-    // The clocks of two machines may differ a little.
+    // Clocks differ a little.
     if then > now + 2 {
         return "<invalid>".to_owned();
     }

@@ -2,6 +2,8 @@
 
 use serde_json::{Value, json};
 
+use crate::time;
+
 /// One column of a table.
 #[derive(Clone, Debug)]
 pub(crate) struct Column {
@@ -39,29 +41,25 @@ impl Column {
     pub(crate) fn cell(&self, object: &Value) -> Value {
         let found = select(object, &self.path);
         let Some(first) = found.first() else { return Value::Null };
-        match self.kind.as_str() {
-            "integer" => {
-                let number = first.as_i64().or_else(|| first.as_f64().map(|number| number as i64));
-                number.map_or(Value::Null, |number| json!(number))
+        match (self.kind.as_str(), *first) {
+            ("integer", Value::Number(number)) => json!(number.as_i64().or(number.as_f64().map(|float| float as i64))),
+            ("number", Value::Number(_)) | ("boolean", Value::Bool(_)) | ("string", Value::String(_)) => {
+                (*first).clone()
             }
-            "number" => first.as_f64().map_or(Value::Null, |number| json!(number)),
-            "boolean" => first.as_bool().map_or(Value::Null, |flag| json!(flag)),
-            "date" => match first.as_str() {
-                Some(time) if !time.is_empty() && crate::time::canonical(time, false).is_none() => json!("<invalid>"),
-                Some(time) => json!(crate::time::age(time)),
-                None => Value::Null,
-            },
-            _ => match first {
-                Value::String(text) => json!(text),
-                Value::Null => Value::Null,
-                other => json!(other.to_string()),
-            },
+            ("date", Value::String(text)) if !matches!(&**text, "" | "null") && time::seconds(text).is_none() => {
+                json!("<invalid>")
+            }
+            ("date", Value::String(text)) => json!(time::age(text)),
+            // As Go's templates print it.
+            ("string", Value::Null) => json!("<no value>"),
+            ("string", other) => json!(other.to_string()),
+            _ => Value::Null,
         }
     }
 }
 
 /// Returns the values that a JSON path selects. A path can have names, indexes, slices such as
-/// `[-1:]`, `[*]` and `[?(@.key=="value")]`.
+/// `[-1:]`, `[*]` and `[?(@.key=="value")]`; of comparisons, `==` and `!=`.
 fn select<'a>(object: &'a Value, path: &str) -> Vec<&'a Value> {
     let mut found = vec![object];
     for step in steps(path) {
@@ -76,12 +74,12 @@ fn select<'a>(object: &'a Value, path: &str) -> Vec<&'a Value> {
                         Value::Object(entries) => entries.values().collect(),
                         _ => Vec::new(),
                     },
-                    Step::Where(path, wanted) => value
-                        .as_array()
-                        .into_iter()
-                        .flatten()
-                        .filter(|item| select(item, path).first().and_then(|value| value.as_str()) == Some(wanted))
-                        .collect(),
+                    Step::Where(path, test) => {
+                        let items = value.as_array().into_iter().flatten();
+                        items
+                            .filter(|item| select(item, path).first().is_some_and(|found| test.passes(found)))
+                            .collect()
+                    }
                 }
             })
             .collect();
@@ -93,7 +91,46 @@ enum Step {
     Name(String),
     Slice(Slice),
     All,
-    Where(String, String),
+    Where(String, Test),
+}
+
+/// The demand on what a path selects in an item.
+enum Test {
+    Exists,
+    /// Values of different types are neither equal nor unequal.
+    Is {
+        equal: bool,
+        wanted: Value,
+    },
+    Never,
+}
+
+impl Test {
+    fn parse(text: &str) -> Self {
+        let literal = |text: &str| {
+            let text = text.trim();
+            let quoted = |quote: char| text.strip_prefix(quote).and_then(|rest| rest.strip_suffix(quote));
+            let string = quoted('"').or_else(|| quoted('\'')).map(Value::from);
+            // A word without quotes is no value.
+            string.or_else(|| serde_json::from_str(text).ok())
+        };
+        let comparison = ["==", "!="].into_iter().find_map(|operator| Some((operator, text.strip_prefix(operator)?)));
+        match comparison.and_then(|(operator, text)| Some((operator == "==", literal(text)?))) {
+            Some((equal, wanted)) => Self::Is { equal, wanted },
+            None if text.is_empty() => Self::Exists,
+            None => Self::Never,
+        }
+    }
+
+    fn passes(&self, found: &Value) -> bool {
+        match self {
+            Self::Exists => true,
+            Self::Is { equal, wanted } => {
+                std::mem::discriminant(found) == std::mem::discriminant(wanted) && (found == wanted) == *equal
+            }
+            Self::Never => false,
+        }
+    }
 }
 
 /// Some items of a list: `[1]`, `[-1:]`, `[0:4:2]`. A negative index counts from the end of the list.
@@ -145,10 +182,8 @@ fn steps(path: &str) -> Vec<Step> {
             } else if let Some(slice) = Slice::parse(inner) {
                 steps.push(Step::Slice(slice));
             } else if let Some(test) = inner.strip_prefix("?(@").and_then(|test| test.strip_suffix(')')) {
-                if let Some((path, wanted)) = test.split_once("==") {
-                    let wanted = wanted.trim().trim_matches(['"', '\'']);
-                    steps.push(Step::Where(path.trim().to_owned(), wanted.to_owned()));
-                }
+                let (path, test) = test.split_at(test.find(['!', '<', '>', '=']).unwrap_or(test.len()));
+                steps.push(Step::Where(path.trim().to_owned(), Test::parse(test)));
             } else {
                 steps.push(Step::Name(inner.trim_matches(['"', '\'']).to_owned()));
             }
@@ -179,20 +214,51 @@ fn steps(path: &str) -> Vec<Step> {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::{Value, json};
+    use serde_json::json;
 
     use super::{Column, select};
 
     #[test]
-    fn a_cell_is_written_as_the_type_of_its_column() {
-        let cell = |kind: &str, value: Value| {
-            let version = json!({"additionalPrinterColumns": [{"name": "A", "type": kind, "jsonPath": ".a"}]});
-            Column::read_all(&version)[0].cell(&json!({"a": value}))
-        };
-        assert_eq!(cell("integer", json!(5.7)), json!(5));
-        assert_eq!(cell("date", json!(crate::time::after(3600))), json!("<invalid>"), "it is in the future");
-        assert_eq!(cell("date", json!("tomorrow")), json!("<invalid>"));
-        assert_eq!(cell("date", json!("")), json!("<unknown>"));
+    fn a_cell_is_of_the_type_of_its_column() {
+        let object = json!({
+            "null": null, "float": 3.7, "flag": true, "text": "3", "map": {"a": 1},
+            "future": "2999-01-01T00:00:00Z", "unset": "",
+        });
+        for (kind, path, expected) in [
+            ("integer", ".float", json!(3)),
+            ("integer", ".text", json!(null)),
+            ("number", ".float", json!(3.7)),
+            ("boolean", ".flag", json!(true)),
+            ("boolean", ".text", json!(null)),
+            ("date", ".future", json!("<invalid>")),
+            ("date", ".text", json!("<invalid>")),
+            ("date", ".unset", json!("<unknown>")),
+            ("string", ".flag", json!("true")),
+            ("string", ".map", json!("{\"a\":1}")),
+            ("string", ".null", json!("<no value>")),
+            ("string", ".absent", json!(null)),
+        ] {
+            let columns = json!({"additionalPrinterColumns": [{"name": "A", "type": kind, "jsonPath": path}]});
+            let cells: Vec<_> = Column::read_all(&columns).iter().map(|column| column.cell(&object)).collect();
+            assert_eq!(cells, [expected], "{kind} {path}");
+        }
+    }
+
+    #[test]
+    fn a_filter_compares_values_of_one_type() {
+        let object = json!({"list": [{"name": "a", "on": false, "port": 80}, {"name": "b", "on": true}]});
+        let names =
+            |test: &str| select(&object, &format!(".list[?({test})].name")).into_iter().cloned().collect::<Vec<_>>();
+        for (test, expected) in [
+            ("@.on==true", vec!["b"]),
+            ("@.port==80", vec!["a"]),
+            ("@.port", vec!["a"]),
+            ("@.name != 'a'", vec!["b"]),
+            ("@.name==a", vec![]),
+            ("@.on!=\"true\"", vec![]),
+        ] {
+            assert_eq!(names(test), expected, "{test}");
+        }
     }
 
     #[test]
