@@ -89,6 +89,8 @@ impl Progress {
             verdict: verdict_of(&known),
             deadline_in: None,
         };
+        // An indexed job may shrink: then the indexes beyond count no more.
+        progress.indexes.retain(|index| calls_for(spec, *index));
         progress.count(spec, pods, &before);
         let suspended = spec.suspend == Some(true);
         if progress.verdict.is_none() {
@@ -125,7 +127,7 @@ impl Progress {
             let succeeds = phase(pod) == "Succeeded";
             if succeeds
                 && is_indexed(spec)
-                && let Some(index) = index_of(pod)
+                && let Some(index) = index_of(pod).filter(|index| calls_for(spec, *index))
             {
                 // The set of indexes counts each once.
                 self.indexes.insert(index);
@@ -182,10 +184,12 @@ impl Progress {
         };
         let waits = spec.pod_replacement_policy.as_deref() == Some("Failed");
         let present = self.active + if waits { self.terminating } else { 0 };
-        if self.active > wanted {
-            let excess = self.active - wanted;
-            let mut running: Vec<_> = pods.iter().filter(|pod| is_active(pod)).cloned().collect();
-            sort_for_deletion(&mut running);
+        let mut running: Vec<_> = pods.iter().filter(|pod| is_active(pod)).cloned().collect();
+        sort_for_deletion(&mut running);
+        let is_needed = |pod: &Arc<Pod>| !is_indexed(spec) || index_of(pod).is_none_or(|index| calls_for(spec, index));
+        running.sort_by_key(is_needed);
+        let excess = self.active.saturating_sub(wanted).max(running.partition_point(|pod| !is_needed(pod)));
+        if excess > 0 {
             self.delete.extend(running.into_iter().take(excess));
         } else if is_indexed(spec) {
             let taken: BTreeSet<_> =
@@ -236,6 +240,11 @@ impl Progress {
         }
         status
     }
+}
+
+/// Returns `true` if the job has to complete this index.
+fn calls_for(spec: &JobSpec, index: i32) -> bool {
+    spec.completions.is_none_or(|completions| index < completions)
 }
 
 /// Returns `true` if no container of the pod will run any more. No kubelet ends a pod that is deleted before it is
@@ -290,7 +299,26 @@ fn text(indexes: &BTreeSet<i32>) -> String {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
+
+    #[test]
+    fn an_indexed_job_that_shrinks_completes_its_first_indexes() {
+        let spec = json!({"completionMode": "Indexed", "completions": 3, "parallelism": 3, "template": {}});
+        let status = json!({"completedIndexes": "0,4", "succeeded": 2});
+        let job: Job = serde_json::from_value(json!({"metadata": {}, "spec": spec, "status": status})).unwrap();
+        let pod = |index: &str| -> Arc<Pod> {
+            let annotations = json!({"batch.kubernetes.io/job-completion-index": index});
+            let metadata = json!({"name": index, "annotations": annotations});
+            Arc::new(serde_json::from_value(json!({"metadata": metadata, "status": {"phase": "Running"}})).unwrap())
+        };
+        let pods = ["2", "3"].map(pod);
+        let progress = Progress::of(&job, job.spec.as_ref().unwrap(), &pods, Timestamp::UNIX_EPOCH);
+        assert_eq!((progress.succeeded, progress.verdict.is_none()), (1, true));
+        let deleted: Vec<_> = progress.delete.iter().filter_map(|pod| pod.metadata.name.as_deref()).collect();
+        assert_eq!(deleted, ["3"]);
+    }
 
     #[test]
     fn indexes_are_written_as_ranges() {
