@@ -228,8 +228,11 @@ fn node_of(pod: &Pod) -> String {
 /// Returns `true` if the DaemonSet needs a pod on the node.
 fn runs_on(spec: &DaemonSetSpec, node: &Node) -> bool {
     let mut pod = Pod { spec: spec.template.spec.clone(), ..Pod::default() };
-    pod.spec.get_or_insert_default().tolerations.get_or_insert_default().extend(tolerations());
-    node.metadata.deletion_timestamp.is_none() && scheduler::obstacle(&pod, node).is_none()
+    let pod_spec = pod.spec.get_or_insert_default();
+    pod_spec.tolerations.get_or_insert_default().extend(tolerations());
+    // The template may name a node: each of its pods is bound to that one.
+    let is_named = pod_spec.node_name.is_none() || pod_spec.node_name == node.metadata.name;
+    is_named && node.metadata.deletion_timestamp.is_none() && scheduler::obstacle(&pod, node).is_none()
 }
 
 fn tolerations() -> impl Iterator<Item = Toleration> {
@@ -303,5 +306,14 @@ mod tests {
         // A node whose old pod is not available loses nothing.
         let broken = (vec!["c".to_owned(), "a".to_owned()], vec![]);
         assert_eq!(steps(&[a, b, pod("c", "old", false)]), broken);
+    }
+
+    #[test]
+    fn a_template_that_names_a_node_has_a_pod_there_alone() {
+        let template = json!({"spec": {"nodeName": "b", "containers": []}});
+        let spec = json!({"selector": {}, "template": template});
+        let set: DaemonSet = serde_json::from_value(json!({"metadata": {"name": "agent"}, "spec": spec})).unwrap();
+        let plan = Plan::of(&set, set.spec.field().unwrap(), &[], &["a", "b"].map(node), "new");
+        assert_eq!((plan.create, plan.desired), (vec!["b".to_owned()], 1));
     }
 }
