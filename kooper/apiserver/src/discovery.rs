@@ -56,11 +56,12 @@ pub(crate) fn core(cluster: &Arc<Cluster>, request: &Request) -> Result<Answer, 
 }
 
 pub(crate) fn groups(cluster: &Arc<Cluster>, request: &Request) -> Result<Answer, StatusError> {
-    let names = group_names(cluster);
     if let Some(encoding) = aggregated_encoding(request) {
-        return aggregated(cluster, &names, encoding);
+        return aggregated(cluster, &group_names(cluster, |kind| kind.group.clone()), encoding);
     }
     Media::check_plain(request)?;
+    // The order of the names of APIServices.
+    let names = group_names(cluster, |kind| format!("{}.{}", kind.version, kind.group));
     let groups: Vec<_> = names.iter().map(|name| group_value(cluster, name)).collect();
     Ok(Answer::json(StatusCode::OK, &json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": groups})))
 }
@@ -76,10 +77,14 @@ pub(crate) fn group(cluster: &Arc<Cluster>, request: &Request, name: &str) -> Re
     Ok(Answer::json(StatusCode::OK, &group))
 }
 
-/// The groups but the core one, in the order in which they came.
-fn group_names(cluster: &Arc<Cluster>) -> Vec<String> {
+/// The groups but the core one. Those of definitions come last, in the order of these texts about their versions.
+fn group_names(cluster: &Arc<Cluster>, order: impl Fn(&Kind) -> String) -> Vec<String> {
+    let kinds = cluster.kinds();
+    let (mut custom, builtin): (Vec<_>, Vec<_>) =
+        kinds.iter().filter(|kind| !kind.group.is_empty()).partition(|kind| kind.custom.is_some());
+    custom.sort_by_key(|kind| order(kind));
     let mut names: Vec<String> = Vec::new();
-    for kind in cluster.kinds().iter().filter(|kind| !kind.group.is_empty()) {
+    for kind in builtin.into_iter().chain(custom) {
         if !names.contains(&kind.group) {
             names.push(kind.group.clone());
         }

@@ -1,5 +1,8 @@
 //! Tests of the server's controllers with a client that needs no socket.
 
+#[path = "client/discovery.rs"]
+mod discovery;
+
 use std::pin::pin;
 use std::time::Instant;
 
@@ -460,29 +463,4 @@ async fn a_quota_counts_what_is_there_and_frees_what_is_gone() {
     assert_eq!(used().await["count/configmaps"], json!("2"), "an object that exists is counted once");
     assert_eq!(send(&server, Method::DELETE, &format!("{MAPS}/kube-root-ca.crt"), Value::Null).await.0, StatusCode::OK);
     assert_eq!(used().await["count/configmaps"], json!("2"), "an object that is made again is counted");
-}
-
-#[tokio::test]
-async fn all_groups_come_in_the_encoding_that_the_client_prefers() {
-    let server = ApiServer::start().await.expect("loopback can be listened on");
-    let form = ";g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
-    let old = ";g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList";
-    let (json, yaml, protobuf) = ("application/json", "application/yaml", "application/vnd.kubernetes.protobuf");
-    for (accept, expected) in [
-        (format!("{json}{form},{json}"), format!("{json}{form}")),
-        (format!("{protobuf}{form},{json}{form}"), format!("{protobuf}{form}")),
-        (format!("{json}{form};profile=nopeer,{json}{old},{json}"), format!("{json}{form}")),
-        (format!("{yaml}{form}"), format!("{yaml}{form}")),
-        (format!("{json}{old},{protobuf}"), protobuf.to_owned()),
-        (format!("{json};q=0.5{form},{json}"), json.to_owned()),
-        (json.to_owned(), json.to_owned()),
-        (protobuf.to_owned(), protobuf.to_owned()),
-    ] {
-        let request = Request::builder().uri("/apis").header("accept", &accept).body(Full::<Bytes>::default());
-        let request = request.expect("it is a request");
-        let response = server.service().oneshot(request).await.expect("the server always answers");
-        assert_eq!(response.headers()["content-type"], expected, "{accept}");
-        let body = response.into_body().collect().await.expect("the body ends well").to_bytes();
-        assert_eq!(body.starts_with(b"k8s\0"), expected.starts_with(protobuf), "{accept}");
-    }
 }
