@@ -234,13 +234,22 @@ fn empty_namespace(cluster: &Arc<Cluster>, name: &str) {
     }
     loop {
         let Some(stored) = namespaces.table.get(name) else { return };
-        let mut object = stored.value();
-        object["spec"]["finalizers"] = json!([]);
-        if meta::finalizers(&object).is_empty() {
+        let present = stored.value();
+        let mut object = present.clone();
+        // Those of clients are removed by themselves.
+        if let Some(Value::Array(finalizers)) = object.pointer_mut("/spec/finalizers") {
+            finalizers.retain(|finalizer| finalizer != "kubernetes");
+            if finalizers.is_empty() {
+                object["spec"] = json!({});
+            }
+        }
+        if verbs::is_removable(&namespaces, &object) {
             if namespaces.table.remove(name, &stored).is_ok() {
                 return cluster.work.after_delete(&namespaces, &object);
             }
-        } else if namespaces.table.put(name, Some(stored.version), verbs::draft(&namespaces, &object)).is_ok() {
+        } else if object == present
+            || namespaces.table.put(name, Some(stored.version), verbs::draft(&namespaces, &object)).is_ok()
+        {
             return;
         }
     }

@@ -70,7 +70,10 @@ async fn an_object_whose_owners_are_absent_is_collected() {
 #[tokio::test]
 async fn a_namespace_goes_when_its_last_finalizer_does() {
     let server = ApiServer::start().await.expect("loopback can be listened on");
-    send(&server, Method::POST, "/api/v1/namespaces", json!({"metadata": {"name": "a"}})).await;
+    let spec = json!({"finalizers": ["example.com/held"]});
+    let (_, namespace) =
+        send(&server, Method::POST, "/api/v1/namespaces", json!({"metadata": {"name": "a"}, "spec": spec})).await;
+    assert_eq!(namespace["spec"]["finalizers"], json!(["example.com/held", "kubernetes"]));
     let maps = "/api/v1/namespaces/a/configmaps";
     send(&server, Method::POST, maps, json!({"metadata": {"name": "plain"}})).await;
     send(&server, Method::POST, maps, json!({"metadata": {"name": "held", "finalizers": ["a.example/b"]}})).await;
@@ -84,7 +87,12 @@ async fn a_namespace_goes_when_its_last_finalizer_does() {
     );
     let (status, _) = send(&server, Method::PUT, &format!("{maps}/held"), json!({"metadata": {"name": "held"}})).await;
     assert_eq!(status, StatusCode::OK);
-    assert_eq!(send(&server, Method::GET, "/api/v1/namespaces/a", Value::Null).await.0, StatusCode::NOT_FOUND);
+    let (_, mut left) = send(&server, Method::GET, "/api/v1/namespaces/a", Value::Null).await;
+    assert_eq!(left["spec"], spec);
+    left["spec"] = json!({});
+    send(&server, Method::PUT, "/api/v1/namespaces/a/finalize", left).await;
+    let (status, _) = send(&server, Method::GET, "/api/v1/namespaces/a", Value::Null).await;
+    assert_eq!(status, StatusCode::NOT_FOUND);
 }
 
 #[tokio::test]

@@ -80,7 +80,10 @@ async fn end(namespace: &Namespace, client: &Client, content: &Content) -> Resul
     let mut released = serde_json::to_value(namespace)?;
     released["apiVersion"] = "v1".into();
     released["kind"] = "Namespace".into();
-    released["spec"]["finalizers"] = json!([]);
+    // Those of clients are removed by themselves.
+    let finalizers = namespace.spec.iter().flat_map(|spec| spec.finalizers.iter().flatten());
+    let others: Vec<_> = finalizers.filter(|finalizer| *finalizer != "kubernetes").collect();
+    released["spec"]["finalizers"] = json!(others);
     let request = http::Request::put(format!("/api/v1/namespaces/{}/finalize", namespace.name_any()))
         .header(http::header::CONTENT_TYPE, "application/json")
         .body(serde_json::to_vec(&released)?)?;

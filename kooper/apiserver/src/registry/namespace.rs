@@ -25,7 +25,11 @@ impl Strategy for Namespace {
     }
 
     fn prepare_for_create(&self, _: &Kind, object: &mut Value, _: Allocation) -> Result<(), StatusError> {
-        object["spec"]["finalizers"] = json!(["kubernetes"]);
+        let mut finalizers = object["spec"]["finalizers"].as_array().cloned().unwrap_or_default();
+        if !finalizers.iter().any(|finalizer| finalizer == "kubernetes") {
+            finalizers.push(json!("kubernetes"));
+        }
+        object["spec"]["finalizers"] = json!(finalizers);
         object["status"] = json!({"phase": "Active"});
         name_label(object);
         Ok(())
