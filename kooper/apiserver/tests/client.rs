@@ -164,7 +164,16 @@ async fn a_kind_is_served_when_its_names_are_free() {
     assert_eq!(waiting["status"]["conditions"][0]["message"], "\"SameList\" is already in use");
     assert_eq!(waiting["status"]["conditions"][1]["status"], "False");
 
-    send(&server, Method::DELETE, &format!("{definitions}/firsts.names.example"), Value::Null).await;
+    let first = format!("{definitions}/firsts.names.example");
+    let (_, mut object) = send(&server, Method::GET, &first, Value::Null).await;
+    let since = "2026-01-01T00:00:00Z";
+    let own = json!({"type": "Own", "status": "True", "lastTransitionTime": since, "reason": "a", "message": "b"});
+    object["status"]["conditions"].as_array_mut().expect("it has conditions").push(own.clone());
+    send(&server, Method::PUT, &format!("{first}/status"), object).await;
+    let (_, object) = send(&server, Method::GET, &first, Value::Null).await;
+    assert_eq!(object["status"]["conditions"][2], own, "a condition of a client stays");
+
+    send(&server, Method::DELETE, &first, Value::Null).await;
     assert_eq!((served("firsts").await, served("seconds").await), (StatusCode::NOT_FOUND, StatusCode::OK));
 }
 

@@ -10,7 +10,7 @@ use crate::crd::{FINALIZER, GROUP, deprecation, has_condition, priority, version
 use crate::kinds::{Facts, Flags, Kind, Subresource};
 use crate::schema::Definition;
 use crate::verbs::{self, DeleteOptions};
-use crate::{fields, meta, time};
+use crate::{conditions, fields, meta};
 
 /// Serves what a stored definition says, and writes its conditions.
 pub(super) fn establish(cluster: &Arc<Cluster>, kind: &Arc<Kind>, name: &str) {
@@ -20,14 +20,9 @@ pub(super) fn establish(cluster: &Arc<Cluster>, kind: &Arc<Kind>, name: &str) {
         return;
     }
     let present = object.clone();
-    let now = time::now();
     let condition = |kind: &str, status: &str, reason: &str, message: &str| {
-        let mut old = present["status"]["conditions"].as_array().into_iter().flatten();
-        let old = old.find(|one| one["type"] == kind && one["status"] == status);
-        let since = old.map_or_else(|| json!(now), |old| old["lastTransitionTime"].clone());
-        json!({
-            "type": kind, "status": status, "lastTransitionTime": since, "reason": reason, "message": message
-        })
+        // The time follows from the status.
+        json!({"type": kind, "status": status, "lastTransitionTime": null, "reason": reason, "message": message})
     };
     let (names, conflict) = accepted_names(kind, &object);
     let is_established = conflict.is_none() || has_condition(&present, "Established", "True");
@@ -40,7 +35,8 @@ pub(super) fn establish(cluster: &Arc<Cluster>, kind: &Arc<Kind>, name: &str) {
     } else {
         condition("Established", "False", "NotAccepted", "not all names are accepted")
     };
-    object["status"]["conditions"] = json!([accepted, established]);
+    conditions::set(&mut object, accepted);
+    conditions::set(&mut object, established);
     object["status"]["acceptedNames"] = names;
     if is_established {
         serve(cluster, &object);
