@@ -32,6 +32,13 @@ pub(crate) fn run(cluster: &Arc<Cluster>) {
             Task::Namespace(name) => empty_namespace(cluster, &name),
             Task::Provision(namespace) => provision::provision(cluster, &namespace),
             Task::Publish => bootstrap::publish_server(cluster),
+            Task::Endpoints(namespace, name) => {
+                if let Some(kind) = cluster.kind("", "v1", "endpoints") {
+                    // Not every Service has some.
+                    let key = route::key(&namespace, &name);
+                    drop(verbs::remove_object(cluster, &kind, &key, &DeleteOptions::default()));
+                }
+            }
             Task::Quotas(namespace) => quota::count(cluster, &namespace),
             Task::Claims(namespace) => {
                 protection::release_claims(cluster, &namespace);

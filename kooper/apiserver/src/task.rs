@@ -32,6 +32,8 @@ pub(crate) enum Task {
     Provision(String),
     /// The Service by which pods find the server may be absent.
     Publish,
+    /// A Service is gone, and its Endpoints go with it: its namespace and name.
+    Endpoints(String, String),
     /// The quota usage of a namespace may have decreased, or a quota has changed.
     Quotas(String),
     /// A claim of this namespace was marked, or a pod has ended.

@@ -2,6 +2,8 @@
 
 #[path = "client/discovery.rs"]
 mod discovery;
+#[path = "client/services.rs"]
+mod services;
 
 use std::pin::pin;
 use std::time::Instant;
@@ -416,21 +418,6 @@ async fn each_namespace_has_the_certificate_authority() {
         send(&server, Method::DELETE, &path, Value::Null).await;
         assert_eq!(send(&server, Method::GET, &path, Value::Null).await.0, StatusCode::OK, "it is created again");
     }
-}
-
-#[tokio::test]
-async fn the_server_is_found_by_a_service() {
-    let server = ApiServer::start().await.expect("loopback can be listened on");
-    let service = "/api/v1/namespaces/default/services/kubernetes";
-    for _ in 0..2 {
-        let (status, found) = send(&server, Method::GET, service, Value::Null).await;
-        assert_eq!((status, &found["spec"]["ports"][0]["port"]), (StatusCode::OK, &json!(443)));
-        assert_eq!(found["spec"]["ports"][0]["targetPort"], json!(server.address().port()));
-        send(&server, Method::DELETE, service, Value::Null).await;
-    }
-    let slice = "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices/kubernetes";
-    let (_, slice) = send(&server, Method::GET, slice, Value::Null).await;
-    assert_eq!(slice["ports"][0]["port"], json!(server.address().port()));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]

@@ -79,8 +79,10 @@ impl Strategy for Service {
     }
 
     fn follow_up(&self, object: &Value, deleted: bool) -> Option<Task> {
-        let of_server = (meta::text(object, "namespace"), meta::text(object, "name")) == ("default", SERVICE);
-        (deleted && of_server).then_some(Task::Publish)
+        deleted.then(|| match (meta::text(object, "namespace"), meta::text(object, "name")) {
+            ("default", SERVICE) => Task::Publish,
+            (namespace, name) => Task::Endpoints(namespace.to_owned(), name.to_owned()),
+        })
     }
 
     fn validate(&self, object: &At<'_>, write: Write<'_>) {
