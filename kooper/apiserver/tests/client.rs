@@ -60,6 +60,21 @@ async fn dependents_follow_their_owner_or_are_orphaned() {
 }
 
 #[tokio::test]
+async fn an_owner_that_is_named_twice_counts_once() {
+    let server = ApiServer::start().await.expect("loopback can be listened on");
+    owner_and_dependent(&server).await;
+    let dependent = format!("{MAPS}/dependent");
+    let (_, mut object) = send(&server, Method::GET, &dependent, Value::Null).await;
+    let owners = object["metadata"]["ownerReferences"].clone();
+    object["metadata"]["ownerReferences"] = json!([owners[0], owners[0]]);
+    let other = json!({"metadata": {"name": "other", "ownerReferences": [owners[0], owners[0]]}});
+    for (method, path, object) in [(Method::PUT, &*dependent, object), (Method::POST, MAPS, other)] {
+        let (_, written) = send(&server, method, path, object).await;
+        assert_eq!(written["metadata"]["ownerReferences"], owners);
+    }
+}
+
+#[tokio::test]
 async fn an_object_whose_owners_are_absent_is_collected() {
     let server = ApiServer::start().await.expect("loopback can be listened on");
     let reference = json!({"apiVersion": "v1", "kind": "ConfigMap", "name": "nobody", "uid": "none"});

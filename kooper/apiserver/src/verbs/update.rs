@@ -20,10 +20,13 @@ use crate::{admission, fields, meta, prepare, validate};
 /// Replaces the part of an object that the path names.
 pub(super) async fn replace(call: &Call<'_>) -> Result<Answer, StatusError> {
     let options = WriteOptions::parse(call.request, "UpdateOptions")?;
-    let (object, warnings) = body::decode(call, options.validation)?;
-    let absent = Area::of(call).creates(call).then_some(&object);
+    let (mut object, mut warnings) = body::decode(call, options.validation)?;
     let answer = match check_names(call, &object) {
-        Ok(()) => write(call, &options, Owners::Found, |_| Ok(object.clone()), absent).await,
+        Ok(()) => {
+            warnings.extend(meta::unrepeat_owners(&mut object, false));
+            let absent = Area::of(call).creates(call).then_some(&object);
+            write(call, &options, Owners::Found, |_| Ok(object.clone()), absent).await
+        }
         Err(refusal) => Err(refusal),
     };
     Ok(warned(answer, &warnings))
@@ -248,6 +251,7 @@ async fn next_state(
         meta::of(&mut wanted).insert("namespace".into(), json!(namespace));
     }
     admission::mutate(request, &mut wanted, present, |_| Ok(()), warnings).await?;
+    warnings.extend(meta::unrepeat_owners(&mut wanted, true));
     let mut object = area.merge(call, &wanted, present);
     if let Some(definition) = &kind.custom {
         // An object that was sent as another type has not been pruned and defaulted yet.
