@@ -4,6 +4,8 @@
 mod discovery;
 #[path = "client/services.rs"]
 mod services;
+#[path = "client/users.rs"]
+mod users;
 
 use std::pin::pin;
 use std::time::Instant;
@@ -12,7 +14,7 @@ use bytes::Bytes;
 use futures_util::StreamExt as _;
 use http::{Method, Request, StatusCode};
 use http_body_util::{BodyExt as _, Full};
-use kooper_apiserver::{ApiServer, User};
+use kooper_apiserver::ApiServer;
 use serde_json::{Value, json};
 use tower::ServiceExt as _;
 
@@ -284,28 +286,6 @@ async fn a_list_whose_state_is_compacted_can_continue_in_the_newest_one() {
     let (status, third) = after(&second).await;
     assert_eq!((status, &third["items"][0]["metadata"]["name"]), (StatusCode::OK, &json!("c")));
     assert_eq!(third["metadata"]["resourceVersion"], second["metadata"]["resourceVersion"]);
-}
-
-#[tokio::test]
-async fn a_user_may_do_what_is_granted() {
-    use k8s_openapi::api::core::v1::ConfigMap;
-    let server = ApiServer::start().await.expect("loopback can be listened on");
-    let client = server.client_of(User::service_account("default", "robot"));
-    let maps: kube::Api<ConfigMap> = kube::Api::namespaced(client, "default");
-    let refused = maps.list(&kube::api::ListParams::default()).await.expect_err("nothing is granted");
-    assert!(refused.to_string().contains("system:serviceaccount:default:robot"), "{refused}");
-    let roles = "/apis/rbac.authorization.k8s.io/v1/namespaces/default";
-    let rules = json!([{"apiGroups": [""], "resources": ["configmaps"], "verbs": ["list"]}]);
-    send(&server, Method::POST, &format!("{roles}/roles"), json!({"metadata": {"name": "r"}, "rules": rules})).await;
-    let binding = json!({
-        "metadata": {"name": "r"},
-        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "r"},
-        "subjects": [{"kind": "ServiceAccount", "name": "robot", "namespace": "default"}]
-    });
-    send(&server, Method::POST, &format!("{roles}/rolebindings"), binding).await;
-    let found = maps.list(&kube::api::ListParams::default()).await.expect("it is granted");
-    let names: Vec<_> = found.items.iter().filter_map(|map| map.metadata.name.as_deref()).collect();
-    assert_eq!(names, ["kube-root-ca.crt"]);
 }
 
 #[tokio::test]

@@ -7,6 +7,7 @@ use serde_json::Value;
 use crate::cluster::Cluster;
 use crate::identity::User;
 use crate::kinds::Kind;
+use crate::meta;
 use crate::roles::{Binding, Roles};
 use crate::route::Target;
 use crate::status::{StatusError, details};
@@ -139,7 +140,7 @@ fn roles(cluster: &Cluster) -> Arc<Roles> {
     };
     roles.cluster = objects(cluster, "clusterrolebindings").map(|binding| decode(binding, "")).collect();
     for binding in objects(cluster, "rolebindings") {
-        let namespace = crate::meta::text(&binding, "namespace").to_owned();
+        let namespace = meta::text(&binding, "namespace").to_owned();
         let binding = decode(binding, &namespace);
         roles.namespaces.entry(namespace).or_default().push(binding);
     }
@@ -238,8 +239,19 @@ pub(crate) fn check_escalation(
     namespace: &str,
     name: &str,
     object: &Value,
+    present: Option<&Value>,
 ) -> Result<(), StatusError> {
     if kind.group != GROUP || user.is_master() {
+        return Ok(());
+    }
+    // An update that only lets the object be deleted gives no rights.
+    let rest = |object: &Value| {
+        let mut object = object.clone();
+        meta::of(&mut object)
+            .retain(|key, _| !matches!(key.as_str(), "finalizers" | "managedFields" | "ownerReferences"));
+        object
+    };
+    if present.is_some_and(|present| rest(present) == rest(object)) {
         return Ok(());
     }
     let binding = kind.kind.ends_with("Binding");

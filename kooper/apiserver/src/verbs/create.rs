@@ -51,7 +51,7 @@ async fn created(
     admission::check_namespace(call.cluster, kind, call.target.namespace.as_deref(), &object)?;
     if let Some(object_name) = object["metadata"]["name"].as_str() {
         let namespace = call.target.namespace.as_deref().unwrap_or_default();
-        rbac::check_escalation(call.cluster, call.user, kind, namespace, object_name, &object)?;
+        rbac::check_escalation(call.cluster, call.user, kind, namespace, object_name, &object, None)?;
     }
     if track {
         warnings.extend(meta::unrepeat_owners(&mut object, false));

@@ -252,6 +252,8 @@ async fn next_state(
     }
     admission::mutate(request, &mut wanted, present, |_| Ok(()), warnings).await?;
     warnings.extend(meta::unrepeat_owners(&mut wanted, true));
+    let namespace = call.target.namespace.as_deref().unwrap_or_default();
+    rbac::check_escalation(call.cluster, call.user, kind, namespace, name, &wanted, Some(present))?;
     let mut object = area.merge(call, &wanted, present);
     if let Some(definition) = &kind.custom {
         // An object that was sent as another type has not been pruned and defaulted yet.
@@ -279,14 +281,6 @@ async fn next_state(
         let generation = present["metadata"]["generation"].as_i64().unwrap_or(0) + 1;
         meta::of(&mut object).insert("generation".into(), json!(generation));
     }
-    rbac::check_escalation(
-        call.cluster,
-        call.user,
-        kind,
-        call.target.namespace.as_deref().unwrap_or_default(),
-        name,
-        &object,
-    )?;
     // An apply of a custom object has settled its times itself, unless it was about the scale.
     let is_scale = call.target.subresource.as_deref() == Some("scale");
     if owners == Owners::Found || kind.custom.is_none() || is_scale {
