@@ -76,23 +76,28 @@ async fn reconcile(
     Ok(wait.map_or(Action::done(), Action::requeue_after))
 }
 
+/// Returns `true` if the job runs, and was created for a time of the schedule: one that a user has made of the template
+/// counts for nothing.
+fn is_active(job: &Job) -> bool {
+    ended(job).is_none() && job.annotations().contains_key(SCHEDULED)
+}
+
 /// The jobs that run. The version of each stays that of its creation: a job that changes is no news.
 fn active(cron: &CronJob, all: &[Arc<Job>]) -> Vec<ObjectReference> {
     let known = |job: &Job| {
         let mut known = cron.status.iter().flat_map(|status| status.active.iter().flatten());
         known.find(|one| one.uid == job.metadata.uid).cloned()
     };
-    let running = all.iter().filter(|job| ended(job).is_none());
+    let running = all.iter().filter(|job| is_active(job));
     running.map(|job| known(job).unwrap_or_else(|| reference(job))).collect()
 }
 
 /// Returns `true` if a job may begin now. Deletes the jobs that it replaces.
 async fn allows(spec: &CronJobSpec, all: &[Arc<Job>], status: &CronJobStatus, deleter: &Deleter<Job>) -> Result<bool> {
-    let is_active = status.active.as_ref().is_some_and(|active| !active.is_empty());
     match spec.concurrency_policy.as_deref() {
-        Some("Forbid") => Ok(!is_active),
+        Some("Forbid") => Ok(status.active.as_ref().is_none_or(Vec::is_empty)),
         Some("Replace") => {
-            for job in all.iter().filter(|job| ended(job).is_none()) {
+            for job in all.iter().filter(|job| is_active(job)) {
                 deleter.delete_object(job).await?;
             }
             Ok(true)
@@ -166,7 +171,9 @@ mod tests {
     #[test]
     fn a_job_that_changes_is_active_as_before() {
         let job = |version: &str| -> Arc<Job> {
-            let metadata = json!({"name": "backup-1", "uid": "1", "resourceVersion": version});
+            let annotations = json!({SCHEDULED: "2026-01-01T00:00:00Z"});
+            let metadata =
+                json!({"name": "backup-1", "uid": "1", "resourceVersion": version, "annotations": annotations});
             Arc::new(serde_json::from_value(json!({"metadata": metadata})).unwrap())
         };
         let mut cron = CronJob::default();
@@ -174,5 +181,13 @@ mod tests {
         assert_eq!(created.first().and_then(|one| one.resource_version.as_deref()), Some("1"));
         cron.status.get_or_insert_default().active = Some(created.clone());
         assert_eq!(active(&cron, &[job("2")]), created);
+    }
+
+    #[test]
+    fn a_job_that_a_user_has_made_of_the_template_is_not_active() {
+        let annotations = json!({"cronjob.kubernetes.io/instantiate": "manual"});
+        let manual = json!({"metadata": {"name": "now", "uid": "1", "annotations": annotations}});
+        let manual: Arc<Job> = Arc::new(serde_json::from_value(manual).unwrap());
+        assert!(active(&CronJob::default(), &[manual]).is_empty());
     }
 }
