@@ -280,9 +280,6 @@ impl Table {
     /// The changes after a version that a watch began at or has read up to, at most some hundred at a time, and not many more bytes than a frame has.
     pub(crate) fn changes_after(&self, version: u64) -> Next {
         let state = self.read();
-        if state.closed {
-            return Next::Closed;
-        }
         if version < state.dropped {
             return Next::TooOld(TooOld { oldest: state.since });
         }
@@ -294,10 +291,12 @@ impl Table {
             fits
         };
         let changes: Vec<_> = state.log.range(from..).take(256).take_while(few).cloned().collect();
-        if changes.is_empty() {
-            Next::Nothing(self.clock.current.load(Ordering::Acquire))
-        } else {
+        if !changes.is_empty() {
             Next::Changes(changes)
+        } else if state.closed {
+            Next::Closed
+        } else {
+            Next::Nothing(self.clock.current.load(Ordering::Acquire))
         }
     }
 
@@ -323,7 +322,7 @@ impl Table {
         state.since = self.clock.current.load(Ordering::Acquire);
     }
 
-    /// Ends the watches and refuses writes: the kind is not served any more.
+    /// Ends the watches, after all changes, and refuses writes: the kind is not served any more.
     pub(crate) fn close(&self) {
         self.state.write().closed = true;
         self.changed.notify_waiters();

@@ -1,5 +1,7 @@
 //! Tests of the server's controllers with a client that needs no socket.
 
+#[path = "client/definitions.rs"]
+mod definitions;
 #[path = "client/discovery.rs"]
 mod discovery;
 #[path = "client/services.rs"]
@@ -37,7 +39,8 @@ async fn owner_and_dependent(server: &ApiServer) {
         "apiVersion": "v1", "kind": "ConfigMap", "name": "owner", "uid": owner["metadata"]["uid"], "blockOwnerDeletion": true
     });
     let dependent = json!({"metadata": {"name": "dependent", "ownerReferences": [reference]}});
-    assert_eq!(send(server, Method::POST, MAPS, dependent).await.0, StatusCode::CREATED);
+    let (status, _) = send(server, Method::POST, MAPS, dependent).await;
+    assert_eq!(status, StatusCode::CREATED);
 }
 
 /// The ConfigMaps of the test, without the one that each namespace has.
@@ -54,7 +57,8 @@ async fn dependents_follow_their_owner_or_are_orphaned() {
     for (policy, left) in [("Background", vec![]), ("Foreground", vec![]), ("Orphan", vec!["dependent"])] {
         owner_and_dependent(&server).await;
         let path = format!("{MAPS}/owner?propagationPolicy={policy}");
-        assert_eq!(send(&server, Method::DELETE, &path, Value::Null).await.0, StatusCode::OK);
+        let (status, _) = send(&server, Method::DELETE, &path, Value::Null).await;
+        assert_eq!(status, StatusCode::OK);
         assert_eq!(names(&server).await, left, "{policy}");
     }
     let (_, orphan) = send(&server, Method::GET, &format!("{MAPS}/dependent"), Value::Null).await;
@@ -98,7 +102,8 @@ async fn a_namespace_goes_when_its_last_finalizer_does() {
     send(&server, Method::POST, maps, json!({"metadata": {"name": "held", "finalizers": ["a.example/b"]}})).await;
     let (status, namespace) = send(&server, Method::DELETE, "/api/v1/namespaces/a", Value::Null).await;
     assert_eq!((status, &namespace["status"]["phase"]), (StatusCode::OK, &json!("Terminating")));
-    assert_eq!(send(&server, Method::GET, &format!("{maps}/plain"), Value::Null).await.0, StatusCode::NOT_FOUND);
+    let (status, _) = send(&server, Method::GET, &format!("{maps}/plain"), Value::Null).await;
+    assert_eq!(status, StatusCode::NOT_FOUND);
     let (status, refusal) = send(&server, Method::POST, maps, json!({"metadata": {"name": "late"}})).await;
     assert_eq!(
         (status, &refusal["details"]["causes"][0]["reason"]),
@@ -135,14 +140,16 @@ async fn a_pod_keeps_its_grace_period_in_the_foreground() {
     let pods = "/api/v1/namespaces/default/pods";
     let spec = json!({"nodeName": "node", "containers": [{"name": "main", "image": "web:1"}]});
     let pod = json!({"metadata": {"name": "a"}, "spec": spec});
-    assert_eq!(send(&server, Method::POST, pods, pod).await.0, StatusCode::CREATED);
+    let (status, _) = send(&server, Method::POST, pods, pod).await;
+    assert_eq!(status, StatusCode::CREATED);
     let pod = format!("{pods}/a");
     send(&server, Method::DELETE, &format!("{pod}?propagationPolicy=Foreground"), Value::Null).await;
     let (_, left) = send(&server, Method::GET, &pod, Value::Null).await;
     assert_eq!(left["metadata"]["deletionGracePeriodSeconds"], 30);
     assert_eq!(left["metadata"].get("finalizers"), None);
     send(&server, Method::DELETE, &format!("{pod}?gracePeriodSeconds=0"), Value::Null).await;
-    assert_eq!(send(&server, Method::GET, &pod, Value::Null).await.0, StatusCode::NOT_FOUND);
+    let (status, _) = send(&server, Method::GET, &pod, Value::Null).await;
+    assert_eq!(status, StatusCode::NOT_FOUND);
 }
 
 #[tokio::test]
@@ -152,48 +159,13 @@ async fn bindings_of_policies_are_refused() {
     for kind in ["validating", "mutating"] {
         let binding = json!({"metadata": {"name": "a"}, "spec": {"policyName": "a", "validationActions": ["Deny"]}});
         let path = format!("{group}/{kind}admissionpolicybindings");
-        assert_eq!(send(&server, Method::POST, &path, binding.clone()).await.0, StatusCode::NOT_IMPLEMENTED, "{kind}");
+        let (status, _) = send(&server, Method::POST, &path, binding.clone()).await;
+        assert_eq!(status, StatusCode::NOT_IMPLEMENTED, "{kind}");
         let (status, _) = send(&server, Method::PUT, &format!("{path}/a"), binding).await;
         assert_eq!(status, StatusCode::NOT_IMPLEMENTED, "{kind}");
         let (status, list) = send(&server, Method::GET, &path, Value::Null).await;
         assert_eq!((status, &list["items"]), (StatusCode::OK, &json!([])), "{kind}");
     }
-}
-
-/// Tests that a definition is served once its names are free.
-#[tokio::test]
-async fn a_kind_is_served_when_its_names_are_free() {
-    let server = ApiServer::start().await.expect("loopback can be listened on");
-    let definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
-    let definition = |plural: &str| {
-        json!({"metadata": {"name": format!("{plural}.names.example")}, "spec": {
-            "group": "names.example", "scope": "Namespaced", "names": {"plural": plural, "singular": plural, "kind": "Same"},
-            "versions": [{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": {"type": "object"}}}]
-        }})
-    };
-    for plural in ["firsts", "seconds"] {
-        assert_eq!(send(&server, Method::POST, definitions, definition(plural)).await.0, StatusCode::CREATED);
-    }
-    let served = async |plural: &str| {
-        let path = format!("/apis/names.example/v1/namespaces/default/{plural}");
-        send(&server, Method::GET, &path, Value::Null).await.0
-    };
-    assert_eq!((served("firsts").await, served("seconds").await), (StatusCode::OK, StatusCode::NOT_FOUND));
-    let (_, waiting) = send(&server, Method::GET, &format!("{definitions}/seconds.names.example"), Value::Null).await;
-    assert_eq!(waiting["status"]["conditions"][0]["message"], "\"SameList\" is already in use");
-    assert_eq!(waiting["status"]["conditions"][1]["status"], "False");
-
-    let first = format!("{definitions}/firsts.names.example");
-    let (_, mut object) = send(&server, Method::GET, &first, Value::Null).await;
-    let since = "2026-01-01T00:00:00Z";
-    let own = json!({"type": "Own", "status": "True", "lastTransitionTime": since, "reason": "a", "message": "b"});
-    object["status"]["conditions"].as_array_mut().expect("it has conditions").push(own.clone());
-    send(&server, Method::PUT, &format!("{first}/status"), object).await;
-    let (_, object) = send(&server, Method::GET, &first, Value::Null).await;
-    assert_eq!(object["status"]["conditions"][2], own, "a condition of a client stays");
-
-    send(&server, Method::DELETE, &first, Value::Null).await;
-    assert_eq!((served("firsts").await, served("seconds").await), (StatusCode::NOT_FOUND, StatusCode::OK));
 }
 
 #[tokio::test]
@@ -298,8 +270,10 @@ async fn a_namespace_has_its_service_account_again_when_it_is_deleted() {
     let (status, second) = send(&server, Method::GET, path, Value::Null).await;
     assert_eq!(status, StatusCode::OK);
     assert_ne!(first["metadata"]["uid"], second["metadata"]["uid"]);
-    assert_eq!(send(&server, Method::DELETE, "/api/v1/namespaces/a", Value::Null).await.0, StatusCode::OK);
-    assert_eq!(send(&server, Method::GET, "/api/v1/namespaces/a", Value::Null).await.0, StatusCode::NOT_FOUND);
+    let (status, _) = send(&server, Method::DELETE, "/api/v1/namespaces/a", Value::Null).await;
+    assert_eq!(status, StatusCode::OK);
+    let (status, _) = send(&server, Method::GET, "/api/v1/namespaces/a", Value::Null).await;
+    assert_eq!(status, StatusCode::NOT_FOUND);
 }
 
 #[tokio::test]
@@ -411,7 +385,8 @@ async fn each_namespace_has_the_certificate_authority() {
         let (_, map) = send(&server, Method::GET, &path, Value::Null).await;
         assert_eq!(map["data"]["ca.crt"], expected, "it is restored");
         send(&server, Method::DELETE, &path, Value::Null).await;
-        assert_eq!(send(&server, Method::GET, &path, Value::Null).await.0, StatusCode::OK, "it is created again");
+        let (status, _) = send(&server, Method::GET, &path, Value::Null).await;
+        assert_eq!(status, StatusCode::OK, "it is created again");
     }
 }
 
