@@ -10,21 +10,36 @@ use self::columns::{COLUMNS, column};
 use crate::kinds::Kind;
 use crate::registry::{self, Row, Strategy};
 
+/// The part of an object that the row of a table has beside the cells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Included {
+    Metadata,
+    Object,
+    Nothing,
+}
+
 /// A table with a row for each object; columns are left out after the first part of a watch.
 pub(crate) fn table<'a>(
     kind: &Kind,
     metadata: &Value,
     objects: impl Iterator<Item = &'a Value>,
     columns: bool,
+    included: Included,
 ) -> Value {
     let strategy = registry::of(kind);
     let rows: Vec<_> = objects
         .map(|object| {
             let stored = internal(kind, strategy, object);
-            let object = stored.as_ref().unwrap_or(object);
-            let about = json!({"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": object["metadata"]});
-            let mut row = json!({"cells": cells(kind, strategy, object), "object": about});
-            if let Some(conditions) = strategy.conditions(Row(object)) {
+            let shown = stored.as_ref().unwrap_or(object);
+            let included = match included {
+                Included::Metadata => {
+                    json!({"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": shown["metadata"]})
+                }
+                Included::Object => object.clone(),
+                Included::Nothing => Value::Null,
+            };
+            let mut row = json!({"cells": cells(kind, strategy, shown), "object": included});
+            if let Some(conditions) = strategy.conditions(Row(shown)) {
                 row["conditions"] = conditions;
             }
             row

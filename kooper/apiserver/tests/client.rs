@@ -169,6 +169,27 @@ async fn bindings_of_policies_are_refused() {
 }
 
 #[tokio::test]
+async fn the_rows_of_a_table_have_what_the_client_sorts_by() {
+    let server = ApiServer::start().await.expect("loopback can be listened on");
+    send(&server, Method::POST, MAPS, json!({"metadata": {"name": "a"}, "data": {"size": "1"}})).await;
+    for (query, kind, size) in [
+        ("", json!("PartialObjectMetadata"), Value::Null),
+        ("&includeObject=Object", json!("ConfigMap"), json!("1")),
+        ("&includeObject=None", Value::Null, Value::Null),
+    ] {
+        let request = Request::get(format!("{MAPS}?fieldSelector=metadata.name%3Da{query}"))
+            .header("accept", "application/json;as=Table;v=v1;g=meta.k8s.io")
+            .body(Full::<Bytes>::default())
+            .expect("it is a request");
+        let response = server.service().oneshot(request).await.expect("the server always answers");
+        let body = response.into_body().collect().await.expect("the body ends well").to_bytes();
+        let table: Value = serde_json::from_slice(&body).expect("it is JSON");
+        let object = &table["rows"][0]["object"];
+        assert_eq!((&object["kind"], &object["data"]["size"]), (&kind, &size), "{query}");
+    }
+}
+
+#[tokio::test]
 async fn a_watch_from_before_a_compaction_is_gone() {
     let server = ApiServer::start().await.expect("loopback can be listened on");
     let (_, first) = send(&server, Method::POST, MAPS, json!({"metadata": {"name": "a"}})).await;

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use crate::defaults;
 use crate::kinds::Kind;
-use crate::print;
+use crate::print::{self, Included};
 use crate::status::StatusError;
 use crate::store::Object;
 
@@ -16,7 +16,7 @@ pub(crate) enum Form {
     Metadata,
     /// The metadata of a list's items.
     MetadataList,
-    Table,
+    Table(Included),
 }
 
 impl Form {
@@ -31,9 +31,9 @@ impl Form {
                     go_type(kind, "")
                 )));
             }
-            Self::Table => {
+            Self::Table(included) => {
                 let version = object["metadata"]["resourceVersion"].clone();
-                print::table(kind, &json!({"resourceVersion": version}), std::iter::once(object), true)
+                print::table(kind, &json!({"resourceVersion": version}), std::iter::once(object), true, included)
             }
         })
     }
@@ -45,7 +45,7 @@ impl Form {
                 "you requested PartialObjectMetadata, but the requested object is a list ({})",
                 go_type(kind, "List")
             ))),
-            Self::Table => Ok(print::table(kind, metadata, items.iter(), true)),
+            Self::Table(included) => Ok(print::table(kind, metadata, items.iter(), true, included)),
             Self::Whole | Self::MetadataList => Ok(json!({
                 "kind": "PartialObjectMetadataList", "apiVersion": "meta.k8s.io/v1", "metadata": metadata,
                 "items": items.iter().map(self::metadata).collect::<Vec<_>>()

@@ -3,6 +3,7 @@
 use super::form::Form;
 use crate::http::Request;
 use crate::http::accept::{self, Encoding};
+use crate::print::Included;
 use crate::status::StatusError;
 
 /// Form and encoding of objects in the response.
@@ -24,14 +25,29 @@ impl Media {
             let form = match range.form() {
                 None if json_only && encoding == Encoding::Protobuf => return None,
                 None => Form::Whole,
-                Some(["meta.k8s.io", "v1" | "v1beta1", "Table"]) if encoding != Encoding::Protobuf => Form::Table,
+                Some(["meta.k8s.io", "v1" | "v1beta1", "Table"]) if encoding != Encoding::Protobuf => {
+                    Form::Table(Included::Metadata)
+                }
                 Some(["meta.k8s.io", "v1" | "v1beta1", "PartialObjectMetadata"]) => Form::Metadata,
                 Some(["meta.k8s.io", "v1" | "v1beta1", "PartialObjectMetadataList"]) => Form::MetadataList,
                 Some(_) => return None,
             };
             Some(Self { form, encoding })
         };
-        let media = accept::negotiate(request.accept(), suits).ok_or_else(|| not_acceptable(&whole()))?;
+        let mut media = accept::negotiate(request.accept(), suits).ok_or_else(|| not_acceptable(&whole()))?;
+        if let Form::Table(included) = &mut media.form {
+            *included = match request.query.get("includeObject") {
+                None | Some("Metadata") => Included::Metadata,
+                Some("Object") => Included::Object,
+                Some("None") => Included::Nothing,
+                Some(other) => {
+                    return Err(StatusError::bad_request(format!(
+                        "Unable to convert to Table as requested: includeObject: Invalid value: {other:?}: must be \
+                         'Metadata', 'Object', 'None', or empty"
+                    )));
+                }
+            };
+        }
         if watching && media.encoding == Encoding::Yaml {
             return Err(not_acceptable(&streams()));
         }

@@ -281,10 +281,10 @@ impl Watcher {
             Form::Metadata => {
                 write_event(lines, event, form::metadata(&served(&self.kind, object)).to_string().as_bytes());
             }
-            Form::Table => {
+            Form::Table(included) => {
                 let value = served(&self.kind, object);
                 let metadata = json!({"resourceVersion": object.version.to_string()});
-                let table = print::table(&self.kind, &metadata, std::iter::once(&value), self.rows == 0);
+                let table = print::table(&self.kind, &metadata, std::iter::once(&value), self.rows == 0, included);
                 self.rows += 1;
                 write_event(lines, event, table.to_string().as_bytes());
             }
@@ -313,9 +313,9 @@ impl Watcher {
             _ => json!({"kind": kind, "apiVersion": api_version}),
         };
         object["metadata"] = metadata;
-        let object = if self.form == Form::Table {
+        let object = if let Form::Table(included) = self.form {
             let metadata = json!({"resourceVersion": version.to_string()});
-            let table = print::table(&self.kind, &metadata, std::iter::once(&object), self.rows == 0);
+            let table = print::table(&self.kind, &metadata, std::iter::once(&object), self.rows == 0, included);
             self.rows += 1;
             table
         } else {

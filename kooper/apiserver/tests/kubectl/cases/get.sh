@@ -43,6 +43,8 @@ kubectl get cm --field-selector data.color=red
 
 kubectl get cm --sort-by=.metadata.name -o name
 
+kubectl get cm --sort-by=.data.size
+
 kubectl get cm --chunk-size=1 -o name
 
 kubectl get --raw /version | grep -c gitVersion
