@@ -155,7 +155,7 @@ impl Progress {
     fn judge(&mut self, spec: &JobSpec, known: &JobStatus, suspended: bool, now: Timestamp) -> Option<Verdict> {
         let done = self.done(spec);
         let enough = spec.completions.map_or(done > 0 && self.active == 0, |wanted| done >= wanted);
-        if enough && !suspended {
+        if enough {
             return Some(COMPLETE);
         }
         let failed = self.failed + Self::uncounted(self.uncounted.failed.as_ref());
@@ -205,6 +205,8 @@ impl Progress {
     pub(super) fn status(&self, job: &Job, spec: &JobSpec, now: Timestamp) -> JobStatus {
         let known = job.status.clone().unwrap_or_default();
         let suspended = spec.suspend == Some(true);
+        // A job that is over is not suspended any more.
+        let held = suspended && self.verdict.is_none();
         let mut status = JobStatus {
             active: count(self.active),
             ready: Some(count(self.ready).unwrap_or_default()),
@@ -213,14 +215,14 @@ impl Progress {
             terminating: Some(count(self.terminating).unwrap_or_default()),
             completed_indexes: is_indexed(spec).then(|| text(&self.indexes)).filter(|text| !text.is_empty()),
             uncounted_terminated_pods: Some(self.uncounted.clone()),
-            start_time: if suspended { None } else { Some(known.start_time.unwrap_or(Time(now))) },
+            start_time: known.start_time.filter(|_| !held).or((!suspended).then_some(Time(now))),
             conditions: known.conditions,
             ..JobStatus::default()
         };
         let conditions = status.conditions.get_or_insert_default();
-        if suspended {
+        if held {
             set(conditions, "Suspended", true, "JobSuspended", "Job suspended", now);
-        } else if conditions.iter().any(|one| one.type_ == "Suspended") {
+        } else if !suspended && conditions.iter().any(|one| one.type_ == "Suspended") {
             set(conditions, "Suspended", false, "JobResumed", "Job resumed", now);
         }
         if let Some(Verdict { succeeded, reason, message }) = self.verdict {
@@ -318,6 +320,17 @@ mod tests {
         assert_eq!((progress.succeeded, progress.verdict.is_none()), (1, true));
         let deleted: Vec<_> = progress.delete.iter().filter_map(|pod| pod.metadata.name.as_deref()).collect();
         assert_eq!(deleted, ["3"]);
+    }
+
+    #[test]
+    fn a_suspended_job_is_complete_when_enough_pods_have_succeeded() {
+        let spec = json!({"completions": 1, "parallelism": 1, "suspend": true, "template": {}});
+        let job = json!({"metadata": {}, "spec": spec, "status": {"succeeded": 1}});
+        let job: Job = serde_json::from_value(job).unwrap();
+        let spec = job.spec.as_ref().unwrap();
+        let status = Progress::of(&job, spec, &[], Timestamp::UNIX_EPOCH).status(&job, spec, Timestamp::UNIX_EPOCH);
+        let conditions: Vec<_> = status.conditions.iter().flatten().map(|one| one.type_.as_str()).collect();
+        assert_eq!(conditions, ["SuccessCriteriaMet", "Complete"]);
     }
 
     #[test]
