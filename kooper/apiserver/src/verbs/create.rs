@@ -1,11 +1,11 @@
 //! POST: an object that was not there.
 
-use http::StatusCode;
+use http::{Method, StatusCode};
 use serde_json::Value;
 
 use super::{Call, WriteOptions, answer_object, answer_value, body, draft, warned};
 use crate::admission::Operation;
-use crate::auth::rbac;
+use crate::auth::{self, rbac};
 use crate::http::Answer;
 use crate::kinds::Kind;
 use crate::registry::Allocation;
@@ -90,6 +90,10 @@ async fn created(
         let own = warnings.len();
         warnings.extend(prepare::warnings(kind, &object, None));
         prepare::canonicalize(kind, &mut object);
+        // Of a request that may also change an object, only that was authorized.
+        if call.request.method != Method::POST {
+            auth::check_resource(call.cluster, call.user, "create", &call.target)?;
+        }
         admission::judge(&request, &object, None, true, warnings).await?;
         let key = crate::route::key(call.target.namespace.as_deref().unwrap_or_default(), &name);
         if options.dry_run {

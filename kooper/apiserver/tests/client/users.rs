@@ -54,3 +54,18 @@ async fn a_role_can_be_released_without_the_rights_that_it_gives() {
     let released = patch(json!({"finalizers": null})).await.expect("it gives no rights");
     assert_eq!(released.metadata.finalizers, None);
 }
+
+#[tokio::test]
+async fn an_apply_that_creates_needs_the_permission_to_create() {
+    let server = ApiServer::start().await.expect("loopback can be listened on");
+    grant(&server, json!([{"apiGroups": [""], "resources": ["configmaps"], "verbs": ["patch"]}])).await;
+    let client = server.client_of(User::service_account("default", "robot"));
+    let maps: kube::Api<ConfigMap> = kube::Api::namespaced(client, "default");
+    let config = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": {"a": "b"}});
+    let apply = async || maps.patch("a", &PatchParams::apply("test"), &Patch::Apply(&config)).await;
+    let refused = apply().await.expect_err("there is no object yet");
+    assert!(refused.to_string().contains("cannot create resource \"configmaps\""), "{refused}");
+    let map = json!({"metadata": {"name": "a"}});
+    send(&server, Method::POST, "/api/v1/namespaces/default/configmaps", map).await;
+    apply().await.expect("there is one");
+}
