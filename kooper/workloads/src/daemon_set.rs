@@ -188,9 +188,18 @@ impl Plan {
         }
         let stray: Vec<_> = by_node.into_values().flatten().filter(|pod| !is_terminal(pod)).collect();
         plan.misscheduled = stray.len();
-        let known = |pod: &&Arc<Pod>| nodes.iter().any(|node| node.name_any() == node_of(pod));
+        // A taint that keeps other pods away from a node does not end those that run there.
+        let ends = |pod: &&Arc<Pod>| {
+            let node = nodes.iter().find(|node| node.name_any() == node_of(pod));
+            node.is_some_and(|node| {
+                let mut node = Node::clone(node);
+                let taints = node.spec.get_or_insert_default().taints.get_or_insert_default();
+                taints.retain(|taint| taint.effect == "NoExecute");
+                !runs_on(spec, &node)
+            })
+        };
         plan.delete
-            .extend(stray.into_iter().filter(known).filter(|pod| pod.metadata.deletion_timestamp.is_none()).cloned());
+            .extend(stray.into_iter().filter(ends).filter(|pod| pod.metadata.deletion_timestamp.is_none()).cloned());
         if set.metadata.deletion_timestamp.is_some() {
             (plan.create, plan.delete) = (Vec::new(), Vec::new());
         }
@@ -306,6 +315,19 @@ mod tests {
         // A node whose old pod is not available loses nothing.
         let broken = (vec!["c".to_owned(), "a".to_owned()], vec![]);
         assert_eq!(steps(&[a, b, pod("c", "old", false)]), broken);
+    }
+
+    #[test]
+    fn a_pod_stays_where_a_taint_keeps_others_away() {
+        let spec = json!({"selector": {}, "template": {}});
+        let set: DaemonSet = serde_json::from_value(json!({"metadata": {"name": "agent"}, "spec": spec})).unwrap();
+        for (effect, deleted) in [("NoSchedule", 0), ("NoExecute", 1)] {
+            let taints = json!([{"key": "gpu", "effect": effect}]);
+            let node = json!({"metadata": {"name": "a"}, "spec": {"taints": taints}});
+            let node: Arc<Node> = Arc::new(serde_json::from_value(node).unwrap());
+            let plan = Plan::of(&set, set.spec.field().unwrap(), &[pod("a", "new", true)], &[node], "new");
+            assert_eq!((plan.misscheduled, plan.delete.len()), (1, deleted), "{effect}");
+        }
     }
 
     #[test]
