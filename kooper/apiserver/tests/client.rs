@@ -97,6 +97,12 @@ async fn a_namespace_goes_when_its_last_finalizer_does() {
     let (_, namespace) =
         send(&server, Method::POST, "/api/v1/namespaces", json!({"metadata": {"name": "a"}, "spec": spec})).await;
     assert_eq!(namespace["spec"]["finalizers"], json!(["example.com/held", "kubernetes"]));
+    let wrong = json!({"metadata": {"name": "b"}, "spec": {"finalizers": ["held"]}});
+    let (status, refusal) = send(&server, Method::POST, "/api/v1/namespaces", wrong).await;
+    assert_eq!(
+        (status, &refusal["details"]["causes"][0]["field"]),
+        (StatusCode::UNPROCESSABLE_ENTITY, &json!("spec.finalizers"))
+    );
     let maps = "/api/v1/namespaces/a/configmaps";
     send(&server, Method::POST, maps, json!({"metadata": {"name": "plain"}})).await;
     send(&server, Method::POST, maps, json!({"metadata": {"name": "held", "finalizers": ["a.example/b"]}})).await;

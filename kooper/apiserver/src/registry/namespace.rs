@@ -7,6 +7,8 @@ use super::strategy::{Allocation, Reset, Strategy, Update};
 use crate::kinds::Kind;
 use crate::status::StatusError;
 use crate::task::Task;
+use crate::validate::Write;
+use crate::validate::at::At;
 use crate::{form, meta};
 
 pub(super) struct Namespace;
@@ -49,9 +51,32 @@ impl Strategy for Namespace {
         }
     }
 
+    fn validate(&self, object: &At<'_>, write: Write<'_>) {
+        let finalizers = object.field("spec.finalizers");
+        // Only a new namespace brings some here.
+        for finalizer in finalizers.items().iter().filter(|_| write.present().is_none()) {
+            mistakes(finalizer.text()).into_iter().for_each(|why| finalizers.invalid_as(finalizer.value, why));
+        }
+    }
+
+    fn validate_status(&self, object: &At<'_>, _: &Value) {
+        for finalizer in object.field("spec.finalizers").items() {
+            mistakes(finalizer.text()).into_iter().for_each(|why| finalizer.invalid(why));
+        }
+    }
+
     fn cells(&self, row: Row<'_>) -> Option<Vec<Value>> {
         Some(vec![row.name(), json!(row.text("/status/phase")), row.age()])
     }
+}
+
+/// The rules that the name of a finalizer violates.
+fn mistakes(finalizer: &str) -> Vec<String> {
+    let mut found = form::qualified(finalizer);
+    if !finalizer.contains('/') && !meta::STANDARD_FINALIZERS.contains(&finalizer) {
+        found.push("name is neither a standard finalizer name nor is it fully qualified".to_owned());
+    }
+    found
 }
 
 /// A namespace has its name as a label.
