@@ -1,15 +1,17 @@
 //! The entries of the keys that the queue knows.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 use std::hash::{BuildHasher, RandomState};
 use std::ops::Range;
+
+use hashbrown::HashTable;
 
 use super::EntryId;
 use super::entry::KeyEntry;
 use crate::object::key::ObjectKey;
 
-/// The number of maps that the keys are spread over. A map that grows moves all
-/// its entries while the queue is locked, so each must stay small.
+/// The number of tables that the keys are spread over. A table that grows hashes all
+/// its keys while the queue is locked, so each must stay small.
 const SHARDS: usize = 256;
 
 /// The number of entries in a chunk.
@@ -19,7 +21,8 @@ const CHUNK: usize = 4096;
 #[derive(Debug)]
 pub(super) struct Entries {
     hasher: RandomState,
-    ids: Vec<HashMap<ObjectKey, EntryId>>,
+    /// The ids of the entries by the hashes of their keys. The keys are in the entries only.
+    ids: Vec<HashTable<EntryId>>,
     chunks: Vec<Chunk>,
     /// The chunks that have room.
     open: BTreeSet<usize>,
@@ -36,7 +39,7 @@ struct Chunk {
 
 impl Default for Entries {
     fn default() -> Self {
-        let ids = (0..SHARDS).map(|_| HashMap::new()).collect();
+        let ids = (0..SHARDS).map(|_| HashTable::new()).collect();
         Self { hasher: RandomState::new(), ids, chunks: Vec::new(), open: BTreeSet::new(), known: 0 }
     }
 }
@@ -44,25 +47,27 @@ impl Default for Entries {
 impl Entries {
     /// The entry of a key, if it has one.
     pub(super) fn find(&self, key: &ObjectKey) -> Option<EntryId> {
-        self.ids.get(self.shard(key))?.get(key).copied()
+        let hash = self.hasher.hash_one(key);
+        let is_it = |id: &EntryId| self.get(*id).is_some_and(|entry| entry.key == *key);
+        self.ids.get(shard(hash))?.find(hash, is_it).copied()
     }
 
     /// The entry of a key. Creates it if it does not exist.
     pub(super) fn get_or_create(&mut self, key: &ObjectKey) -> EntryId {
-        let shard = self.shard(key);
-        if let Some(&id) = self.ids.get(shard).and_then(|ids| ids.get(key)) {
+        if let Some(id) = self.find(key) {
             return id;
         }
         let id = self.insert(KeyEntry::new(key.clone()));
-        if let Some(ids) = self.ids.get_mut(shard) {
-            ids.insert(key.clone(), id);
+        let hash = self.hasher.hash_one(key);
+        if let Some(ids) = self.ids.get_mut(shard(hash)) {
+            ids.insert_unique(hash, id, |id| hash_of(*id, &self.chunks, &self.hasher));
         }
         self.known += 1;
         id
     }
 
     pub(super) fn get(&self, id: EntryId) -> Option<&KeyEntry> {
-        self.chunks.get(id as usize / CHUNK)?.entries.get(id as usize % CHUNK)?.as_deref()
+        entry_of(id, &self.chunks)
     }
 
     pub(super) fn get_mut(&mut self, id: EntryId) -> Option<&mut KeyEntry> {
@@ -74,10 +79,12 @@ impl Entries {
         let Some(entry) = self.chunks.get_mut(index).and_then(|chunk| chunk.remove(id as usize % CHUNK)) else {
             return;
         };
-        let shard = self.shard(&entry.key);
-        if let Some(ids) = self.ids.get_mut(shard) {
-            ids.remove(&entry.key);
-            shrink(ids);
+        let hash = self.hasher.hash_one(&entry.key);
+        if let Some(ids) = self.ids.get_mut(shard(hash)) {
+            if let Ok(found) = ids.find_entry(hash, |other| *other == id) {
+                found.remove();
+            }
+            shrink(ids, |id| hash_of(*id, &self.chunks, &self.hasher));
         }
         self.open.insert(index);
         self.known -= 1;
@@ -118,11 +125,19 @@ impl Entries {
         }
         (index * CHUNK + place) as EntryId
     }
+}
 
-    /// The index of a key's map.
-    fn shard(&self, key: &ObjectKey) -> usize {
-        (self.hasher.hash_one(key) % SHARDS as u64) as usize
-    }
+fn entry_of(id: EntryId, chunks: &[Chunk]) -> Option<&KeyEntry> {
+    chunks.get(id as usize / CHUNK)?.entries.get(id as usize % CHUNK)?.as_deref()
+}
+
+fn hash_of(id: EntryId, chunks: &[Chunk], hasher: &RandomState) -> u64 {
+    entry_of(id, chunks).map_or(0, |entry| hasher.hash_one(&entry.key))
+}
+
+/// The index of a hash's table. Its other bits are those by which the table orders its entries.
+fn shard(hash: u64) -> usize {
+    (hash >> 32) as usize % SHARDS
 }
 
 impl Chunk {
@@ -152,12 +167,10 @@ impl Chunk {
     }
 }
 
-/// Gives the memory of removed entries back. The map is small, so this is a short step.
-fn shrink(map: &mut HashMap<ObjectKey, EntryId>) {
-    if map.is_empty() {
-        *map = HashMap::new();
-    } else if map.capacity() > 4 * map.len() + 32 {
-        map.shrink_to(2 * map.len());
+/// Gives the memory of removed entries back. The table is small, so this is a short step.
+fn shrink(ids: &mut HashTable<EntryId>, hash: impl Fn(&EntryId) -> u64) {
+    if ids.capacity() > 4 * ids.len() + 32 || ids.is_empty() {
+        ids.shrink_to(2 * ids.len(), hash);
     }
 }
 
@@ -170,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn a_large_table_does_not_move_entries_and_keeps_its_maps_small() {
+    fn a_large_table_does_not_move_entries_and_keeps_its_tables_small() {
         let mut entries = Entries::default();
         let first = entries.get_or_create(&key(0));
         let address = std::ptr::from_ref(entries.get(first).unwrap());
@@ -179,8 +192,22 @@ mod tests {
         }
         assert_eq!(std::ptr::from_ref(entries.get(first).unwrap()), address);
         assert_eq!(entries.ids(), 0..100_000);
-        let largest = entries.ids.iter().map(HashMap::len).max().unwrap();
-        assert!(largest < 2 * 100_000 / SHARDS, "{largest} keys in one map");
+        let largest = entries.ids.iter().map(HashTable::len).max().unwrap();
+        assert!(largest < 2 * 100_000 / SHARDS, "{largest} keys in one table");
+    }
+
+    #[test]
+    fn keys_are_found_after_their_tables_have_grown_and_shrunk() {
+        let mut entries = Entries::default();
+        for n in 0..100_000 {
+            entries.get_or_create(&key(n));
+        }
+        assert!((0..100_000).all(|n| entries.find(&key(n)) == Some(n)));
+        let largest = |entries: &Entries| entries.ids.iter().map(HashTable::capacity).max();
+        let grown = largest(&entries);
+        (0..90_000).for_each(|id| entries.remove(id));
+        assert!(largest(&entries) < grown);
+        assert!((0..100_000).all(|n| entries.find(&key(n)) == (n >= 90_000).then_some(n)));
     }
 
     #[test]
@@ -196,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn a_table_that_is_empty_again_keeps_neither_entries_nor_maps() {
+    fn a_table_that_is_empty_again_keeps_neither_entries_nor_tables() {
         let mut entries = Entries::default();
         for n in 0..100_000 {
             entries.get_or_create(&key(n));
