@@ -46,7 +46,9 @@ impl Column {
             ("number", Value::Number(_)) | ("boolean", Value::Bool(_)) | ("string", Value::String(_)) => {
                 (*first).clone()
             }
-            ("date", Value::String(text)) if !matches!(&**text, "" | "null") && time::seconds(text).is_none() => {
+            ("date", Value::String(text))
+                if !matches!(&**text, "" | "null") && time::canonical(text, false).is_none() =>
+            {
                 json!("<invalid>")
             }
             ("date", Value::String(text)) => json!(time::age(text)),
@@ -222,7 +224,7 @@ mod tests {
     fn a_cell_is_of_the_type_of_its_column() {
         let object = json!({
             "null": null, "float": 3.7, "flag": true, "text": "3", "map": {"a": 1},
-            "future": "2999-01-01T00:00:00Z", "unset": "",
+            "future": "2999-01-01T00:00:00Z", "unset": "", "zero": "0001-01-01T00:00:00Z",
         });
         for (kind, path, expected) in [
             ("integer", ".float", json!(3)),
@@ -233,6 +235,8 @@ mod tests {
             ("date", ".future", json!("<invalid>")),
             ("date", ".text", json!("<invalid>")),
             ("date", ".unset", json!("<unknown>")),
+            // The zero of Go.
+            ("date", ".zero", json!("<unknown>")),
             ("string", ".flag", json!("true")),
             ("string", ".map", json!("{\"a\":1}")),
             ("string", ".null", json!("<no value>")),
