@@ -39,8 +39,7 @@ async fn owner_and_dependent(server: &ApiServer) {
         "apiVersion": "v1", "kind": "ConfigMap", "name": "owner", "uid": owner["metadata"]["uid"], "blockOwnerDeletion": true
     });
     let dependent = json!({"metadata": {"name": "dependent", "ownerReferences": [reference]}});
-    let (status, _) = send(server, Method::POST, MAPS, dependent).await;
-    assert_eq!(status, StatusCode::CREATED);
+    assert_eq!(send(server, Method::POST, MAPS, dependent).await.0, StatusCode::CREATED);
 }
 
 /// The ConfigMaps of the test, without the one that each namespace has.
@@ -57,8 +56,7 @@ async fn dependents_follow_their_owner_or_are_orphaned() {
     for (policy, left) in [("Background", vec![]), ("Foreground", vec![]), ("Orphan", vec!["dependent"])] {
         owner_and_dependent(&server).await;
         let path = format!("{MAPS}/owner?propagationPolicy={policy}");
-        let (status, _) = send(&server, Method::DELETE, &path, Value::Null).await;
-        assert_eq!(status, StatusCode::OK);
+        assert_eq!(send(&server, Method::DELETE, &path, Value::Null).await.0, StatusCode::OK);
         assert_eq!(names(&server).await, left, "{policy}");
     }
     let (_, orphan) = send(&server, Method::GET, &format!("{MAPS}/dependent"), Value::Null).await;
@@ -108,8 +106,7 @@ async fn a_namespace_goes_when_its_last_finalizer_does() {
     send(&server, Method::POST, maps, json!({"metadata": {"name": "held", "finalizers": ["a.example/b"]}})).await;
     let (status, namespace) = send(&server, Method::DELETE, "/api/v1/namespaces/a", Value::Null).await;
     assert_eq!((status, &namespace["status"]["phase"]), (StatusCode::OK, &json!("Terminating")));
-    let (status, _) = send(&server, Method::GET, &format!("{maps}/plain"), Value::Null).await;
-    assert_eq!(status, StatusCode::NOT_FOUND);
+    assert_eq!(send(&server, Method::GET, &format!("{maps}/plain"), Value::Null).await.0, StatusCode::NOT_FOUND);
     let (status, refusal) = send(&server, Method::POST, maps, json!({"metadata": {"name": "late"}})).await;
     assert_eq!(
         (status, &refusal["details"]["causes"][0]["reason"]),
@@ -146,16 +143,14 @@ async fn a_pod_keeps_its_grace_period_in_the_foreground() {
     let pods = "/api/v1/namespaces/default/pods";
     let spec = json!({"nodeName": "node", "containers": [{"name": "main", "image": "web:1"}]});
     let pod = json!({"metadata": {"name": "a"}, "spec": spec});
-    let (status, _) = send(&server, Method::POST, pods, pod).await;
-    assert_eq!(status, StatusCode::CREATED);
+    assert_eq!(send(&server, Method::POST, pods, pod).await.0, StatusCode::CREATED);
     let pod = format!("{pods}/a");
     send(&server, Method::DELETE, &format!("{pod}?propagationPolicy=Foreground"), Value::Null).await;
     let (_, left) = send(&server, Method::GET, &pod, Value::Null).await;
     assert_eq!(left["metadata"]["deletionGracePeriodSeconds"], 30);
     assert_eq!(left["metadata"].get("finalizers"), None);
     send(&server, Method::DELETE, &format!("{pod}?gracePeriodSeconds=0"), Value::Null).await;
-    let (status, _) = send(&server, Method::GET, &pod, Value::Null).await;
-    assert_eq!(status, StatusCode::NOT_FOUND);
+    assert_eq!(send(&server, Method::GET, &pod, Value::Null).await.0, StatusCode::NOT_FOUND);
 }
 
 #[tokio::test]
@@ -165,8 +160,7 @@ async fn bindings_of_policies_are_refused() {
     for kind in ["validating", "mutating"] {
         let binding = json!({"metadata": {"name": "a"}, "spec": {"policyName": "a", "validationActions": ["Deny"]}});
         let path = format!("{group}/{kind}admissionpolicybindings");
-        let (status, _) = send(&server, Method::POST, &path, binding.clone()).await;
-        assert_eq!(status, StatusCode::NOT_IMPLEMENTED, "{kind}");
+        assert_eq!(send(&server, Method::POST, &path, binding.clone()).await.0, StatusCode::NOT_IMPLEMENTED, "{kind}");
         let (status, _) = send(&server, Method::PUT, &format!("{path}/a"), binding).await;
         assert_eq!(status, StatusCode::NOT_IMPLEMENTED, "{kind}");
         let (status, list) = send(&server, Method::GET, &path, Value::Null).await;
@@ -297,10 +291,8 @@ async fn a_namespace_has_its_service_account_again_when_it_is_deleted() {
     let (status, second) = send(&server, Method::GET, path, Value::Null).await;
     assert_eq!(status, StatusCode::OK);
     assert_ne!(first["metadata"]["uid"], second["metadata"]["uid"]);
-    let (status, _) = send(&server, Method::DELETE, "/api/v1/namespaces/a", Value::Null).await;
-    assert_eq!(status, StatusCode::OK);
-    let (status, _) = send(&server, Method::GET, "/api/v1/namespaces/a", Value::Null).await;
-    assert_eq!(status, StatusCode::NOT_FOUND);
+    assert_eq!(send(&server, Method::DELETE, "/api/v1/namespaces/a", Value::Null).await.0, StatusCode::OK);
+    assert_eq!(send(&server, Method::GET, "/api/v1/namespaces/a", Value::Null).await.0, StatusCode::NOT_FOUND);
 }
 
 #[tokio::test]
@@ -412,8 +404,7 @@ async fn each_namespace_has_the_certificate_authority() {
         let (_, map) = send(&server, Method::GET, &path, Value::Null).await;
         assert_eq!(map["data"]["ca.crt"], expected, "it is restored");
         send(&server, Method::DELETE, &path, Value::Null).await;
-        let (status, _) = send(&server, Method::GET, &path, Value::Null).await;
-        assert_eq!(status, StatusCode::OK, "it is created again");
+        assert_eq!(send(&server, Method::GET, &path, Value::Null).await.0, StatusCode::OK, "it is created again");
     }
 }
 
