@@ -86,7 +86,7 @@ fn collect(cluster: &Arc<Cluster>, place: &Place) {
     let Some(kind) = kind_of(cluster, place) else { return };
     let Some(stored) = kind.table.get(&place.key) else { return };
     let object = stored.value();
-    // What is being deleted keeps its owners waiting, and waits as its own deletion demands.
+    // An object that is being deleted keeps its owners waiting, and waits as its own deletion demands.
     if meta::is_deleting(&object) {
         return;
     }
@@ -154,7 +154,7 @@ fn release_owner(cluster: &Arc<Cluster>, place: &Place) {
     }
 }
 
-/// Deletes a dependent of an owner that waits; whether it is still there and holds the owner back.
+/// Deletes a dependent of an owner that waits. Returns `true` if it still exists and holds the owner back.
 fn delete_dependent(cluster: &Arc<Cluster>, place: &Place, uid: &str) -> bool {
     collect(cluster, place);
     // It may have been changed, or made again under this name, since it was known as a dependent.
@@ -243,7 +243,7 @@ fn empty_namespace(cluster: &Arc<Cluster>, name: &str) {
         let Some(stored) = namespaces.table.get(name) else { return };
         let present = stored.value();
         let mut object = present.clone();
-        // Those of clients are removed by themselves.
+        // Clients remove their own.
         if let Some(Value::Array(finalizers)) = object.pointer_mut("/spec/finalizers") {
             finalizers.retain(|finalizer| finalizer != "kubernetes");
             if finalizers.is_empty() {

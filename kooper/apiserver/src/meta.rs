@@ -164,8 +164,8 @@ fn is_empty(value: &Value) -> bool {
     }
 }
 
-/// Removes the owner references that an object has already. The answer is the warning about them.
-pub(crate) fn unrepeat_owners(object: &mut Value, admitted: bool) -> Option<String> {
+/// Removes duplicate owner references. The answer is the warning about them.
+pub(crate) fn dedup_owners(object: &mut Value, admitted: bool) -> Option<String> {
     let Some(Value::Array(owners)) = object.pointer_mut("/metadata/ownerReferences") else { return None };
     let (mut kept, mut repeated): (Vec<Value>, Vec<String>) = (Vec::new(), Vec::new());
     for owner in std::mem::take(owners) {
@@ -341,18 +341,18 @@ pub(crate) fn validate_update(object: &Value, present: &Value) -> Option<Cause> 
 mod tests {
     use serde_json::json;
 
-    use super::unrepeat_owners;
+    use super::dedup_owners;
 
     #[test]
     fn an_owner_that_is_named_again_is_left_out_with_a_warning() {
         let owner = |uid: &str| json!({"apiVersion": "v1", "kind": "ConfigMap", "name": "a", "uid": uid});
         let mut object = json!({"metadata": {"ownerReferences": [owner("1"), owner("2"), owner("1"), owner("1")]}});
-        let warning = unrepeat_owners(&mut object, true);
+        let warning = dedup_owners(&mut object, true);
         assert_eq!(object["metadata"]["ownerReferences"], json!([owner("1"), owner("2")]));
         let expected = ".metadata.ownerReferences contains duplicate entries after mutating admission happens; API server \
                         dedups owner references in 1.20+, and may reject such requests as early as 1.24; please fix your \
                         requests; duplicate UID(s) observed: 1, 1";
         assert_eq!(warning.as_deref(), Some(expected));
-        assert_eq!(unrepeat_owners(&mut object, false), None);
+        assert_eq!(dedup_owners(&mut object, false), None);
     }
 }

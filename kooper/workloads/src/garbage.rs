@@ -80,7 +80,7 @@ async fn end(namespace: &Namespace, client: &Client, content: &Content) -> Resul
     let mut released = serde_json::to_value(namespace)?;
     released["apiVersion"] = "v1".into();
     released["kind"] = "Namespace".into();
-    // Those of clients are removed by themselves.
+    // Clients remove their own.
     let finalizers = namespace.spec.iter().flat_map(|spec| spec.finalizers.iter().flatten());
     let others: Vec<_> = finalizers.filter(|finalizer| *finalizer != "kubernetes").collect();
     released["spec"]["finalizers"] = json!(others);

@@ -9,7 +9,7 @@ use crate::schema;
 
 const TYPES: [&str; 6] = ["array", "boolean", "integer", "number", "object", "string"];
 
-/// The members that the real server decodes, and refuses.
+/// The members that the real server decodes, and rejects.
 const UNSUPPORTED: [&str; 6] = ["id", "additionalItems", "patternProperties", "definitions", "dependencies", "$ref"];
 
 /// The rules that the schema of a version violates.

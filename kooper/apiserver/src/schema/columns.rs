@@ -96,7 +96,7 @@ enum Step {
     Where(String, Test),
 }
 
-/// The demand on what a path selects in an item.
+/// The condition of a filter about the value that its path selects in an item.
 enum Test {
     Exists,
     /// Values of different types are neither equal nor unequal.

@@ -24,7 +24,7 @@ fn check(value: &Value, old: Option<&Value>, schema: &Value, path: &str, causes:
 
 fn check_new(value: &Value, old: Option<&Value>, schema: &Value, path: &str, causes: &mut Vec<Cause>) {
     if value.is_null() && schema["nullable"] == true {
-        // The real server checks nothing else, and compares null with no value.
+        // The real server checks nothing else, and null equals none of the values, not even null.
         check_enum(value, schema, path, causes);
         return;
     }

@@ -54,7 +54,7 @@ async fn created(
         rbac::check_escalation(call.cluster, call.user, kind, namespace, object_name, &object, None)?;
     }
     if track {
-        warnings.extend(meta::unrepeat_owners(&mut object, false));
+        warnings.extend(meta::dedup_owners(&mut object, false));
     }
     let generated = meta::text(&object, "name").is_empty();
     meta::prepare_create(kind, &mut object, call.target.namespace.as_deref());
@@ -67,7 +67,7 @@ async fn created(
     let sent = WriteOptions::review(call.request, "CreateOptions");
     let mut request = call.attributes(Operation::Create, &object, options.dry_run, sent);
     admission::create(&request, &mut object, warnings).await?;
-    warnings.extend(meta::unrepeat_owners(&mut object, true));
+    warnings.extend(meta::dedup_owners(&mut object, true));
     let mut unnamed = object;
     for attempt in 1.. {
         // Each attempt needs a fresh copy, because the fields that a kind adds depend on the name.

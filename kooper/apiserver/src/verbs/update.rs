@@ -23,7 +23,7 @@ pub(super) async fn replace(call: &Call<'_>) -> Result<Answer, StatusError> {
     let (mut object, mut warnings) = body::decode(call, options.validation)?;
     let answer = match check_names(call, &object) {
         Ok(()) => {
-            warnings.extend(meta::unrepeat_owners(&mut object, false));
+            warnings.extend(meta::dedup_owners(&mut object, false));
             let absent = Area::of(call).creates(call).then_some(&object);
             write(call, &options, Owners::Found, |_| Ok(object.clone()), absent).await
         }
@@ -251,7 +251,7 @@ async fn next_state(
         meta::of(&mut wanted).insert("namespace".into(), json!(namespace));
     }
     admission::mutate(request, &mut wanted, present, |_| Ok(()), warnings).await?;
-    warnings.extend(meta::unrepeat_owners(&mut wanted, true));
+    warnings.extend(meta::dedup_owners(&mut wanted, true));
     let namespace = call.target.namespace.as_deref().unwrap_or_default();
     rbac::check_escalation(call.cluster, call.user, kind, namespace, name, &wanted, Some(present))?;
     let mut object = area.merge(call, &wanted, present);
