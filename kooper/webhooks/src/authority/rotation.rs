@@ -62,6 +62,8 @@ impl Authorities {
             _ if is_early(self.current.made, now) => due = Self { old: signed_by_current(), ..Self::new(now)? },
             None if self.current.age(now) >= RENEWED => due.next = Some((Authority::new(now)?, None)),
             None => {}
+            // The clock by which it was made was ahead: API servers would not trust what it signs.
+            Some((next, _)) if is_early(next.made, now) => due.next = None,
             // Somebody has replaced the configuration: the wait begins again.
             Some((next, Some(_))) if !is_published(next) => due.next = Some((next.clone(), None)),
             Some((next, None)) if is_published(next) => due.next = Some((next.clone(), Some(now))),

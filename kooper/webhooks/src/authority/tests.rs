@@ -160,3 +160,12 @@ fn what_a_clock_that_was_ahead_made_is_replaced_if_it_is_not_valid_yet_when_the_
     assert_eq!(replaced.current.made, back(48));
     assert!(replaced.bundle().contains(authorities.current.certificate.trim()), "the clock may be wrong now");
 }
+
+#[test]
+fn a_successor_that_is_not_valid_yet_when_the_clock_is_set_back_never_signs() {
+    let ahead = start() + SignedDuration::from_hours(250 * 24);
+    let first = Authorities::new(start()).expect("an authority");
+    let waiting = first.advance(ahead, "").expect("made").expect("a successor");
+    let dropped = waiting.advance(start(), &waiting.bundle()).expect("made").expect("it is dropped");
+    assert_eq!(dropped, first);
+}
