@@ -141,6 +141,8 @@ impl Enqueuer {
 pub(super) struct EventHandler {
     pub(super) enqueuer: Arc<Enqueuer>,
     pub(super) wants: Predicate,
+    /// `when` is set.
+    pub(super) has_filter: bool,
     /// Which objects the function for paused ones is called for.
     pub(super) paused: Option<Predicate>,
     pub(super) while_deleting: bool,
@@ -188,7 +190,7 @@ impl EventHandler {
     /// Returns `true` if an object was filtered out, and is not any more. It is like a new one: the changes before have
     /// called no handler.
     fn begins_to_match(&self, old: &Object, new: &Object) -> bool {
-        (self.wants)(new) && !(self.wants)(old)
+        self.has_filter && (self.wants)(new) && !(self.wants)(old)
     }
 
     /// Returns `true` if an object has our finalizer by either of two caches, which may lag behind each other.

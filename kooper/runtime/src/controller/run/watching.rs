@@ -162,6 +162,7 @@ impl Watching {
         let event_handler: Arc<dyn Sink> = Arc::new(EventHandler {
             enqueuer: enqueuer.clone(),
             wants: controller.wants(),
+            has_filter: controller.parts.has_filter(),
             paused: controller.paused(),
             while_deleting: controller.config.while_deleting,
             changed: controller.config.changed.clone(),

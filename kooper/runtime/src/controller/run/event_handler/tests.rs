@@ -186,6 +186,7 @@ fn handler(enqueuer: Enqueuer) -> EventHandler {
     EventHandler {
         enqueuer: Arc::new(enqueuer),
         wants: Arc::new(|_| true),
+        has_filter: false,
         paused: Some(Arc::new(|object| object.metadata().is_ok_and(|metadata| metadata.labels.contains_key("paused")))),
         while_deleting: false,
         changed: vec![Changed::Any],
@@ -257,6 +258,7 @@ fn an_object_begins_to_be_paused_once_and_a_new_one_of_its_name_again() {
 async fn an_object_that_begins_to_match_the_filter_is_queued_whatever_part_of_it_changed() {
     let handler = EventHandler {
         wants: Arc::new(|object| object.metadata().is_ok_and(|metadata| metadata.labels.contains_key("ours"))),
+        has_filter: true,
         changed: vec![Changed::Generation],
         ..handler(enqueuer())
     };
