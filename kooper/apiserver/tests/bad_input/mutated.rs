@@ -1,6 +1,7 @@
 //! Requests of the recorded histories, and patches, with something changed in them.
 
 use std::path::Path;
+use std::sync::LazyLock;
 
 use http_body_util::Full;
 use kooper_apiserver::ApiServer;
@@ -21,96 +22,19 @@ use super::{DEFINITIONS, JSON, check, is_allowed, is_strategic_mistake, read_byt
 /// After so many requests the server is a new one, so that what they have stored does not slow them down.
 const REQUESTS: usize = 2_000;
 
-const WORDS: &[&str] = &[
-    "$patch",
-    "delete",
-    "replace",
-    "merge",
-    "$retainKeys",
-    "$setElementOrder/containers",
-    "$deleteFromPrimitiveList/x",
-    "f:",
-    "k:{\"name\":\"a\"}",
-    "v:\"a\"",
-    "i:0",
-    ".",
-    "metadata",
-    "name",
-    "labels",
-    "finalizers",
-    "ownerReferences",
-    "managedFields",
-    "fieldsV1",
-    "resourceVersion",
-    "uid",
-    "generateName",
-    "spec",
-    "status",
-    "data",
-    "kind",
-    "apiVersion",
-    "containers",
-    "template",
-    "selector",
-    "matchLabels",
-    "replicas",
-    "x-kubernetes-validations",
-    "rule",
-    "openAPIV3Schema",
-    "properties",
-    "items",
-    "type",
-    "object",
-    "default",
-    "pattern",
-    "self",
-    "oldSelf",
-    "has(",
-    "op",
-    "add",
-    "remove",
-    "move",
-    "copy",
-    "test",
-    "path",
-    "from",
-    "value",
-    "/-",
-    "~0",
-    "~1",
-    "labelSelector=",
-    "fieldSelector=",
-    "limit=",
-    "continue=",
-    "resourceVersion=",
-    "resourceVersionMatch=Exact",
-    "watch=1",
-    "sendInitialEvents=true",
-    "timeoutSeconds=",
-    "dryRun=All",
-    "fieldValidation=Strict",
-    "force=true",
-    "fieldManager=a",
-    "propagationPolicy=Foreground",
-    "gracePeriodSeconds=",
-    "%00",
-    "%",
-    "..",
-    "/status",
-    "/scale",
-    "application/apply-patch+yaml",
-    "application/yaml",
-    "application/vnd.kubernetes.protobuf",
-    "&a",
-    "*a",
-    "!!binary",
-    "|",
-    ">",
-    "- ",
-    ": ",
-    "---",
-    "# ",
-];
+static WORDS: LazyLock<Vec<&str>> = LazyLock::new(|| {
+    let words = "$patch delete replace merge $retainKeys $setElementOrder/containers $deleteFromPrimitiveList/x f: \
+         k:{\"name\":\"a\"} v:\"a\" i:0 . metadata name labels finalizers ownerReferences managedFields \
+         fieldsV1 resourceVersion uid generateName spec status data kind apiVersion containers template \
+         selector matchLabels replicas x-kubernetes-validations rule openAPIV3Schema properties items type \
+         object default pattern self oldSelf has( op add remove move copy test path from value /- ~0 ~1 \
+         labelSelector= fieldSelector= limit= continue= resourceVersion= resourceVersionMatch=Exact watch=1 \
+         sendInitialEvents=true timeoutSeconds= dryRun=All fieldValidation=Strict force=true fieldManager=a \
+         propagationPolicy=Foreground gracePeriodSeconds= %00 % .. /status /scale \
+         application/apply-patch+yaml application/yaml application/vnd.kubernetes.protobuf &a *a !!binary | > \
+         ---";
+    words.split(' ').chain(["- ", ": ", "# "]).collect()
+});
 
 /// The requests of the written histories: a line with method and path, headers, and the body.
 fn requests() -> Vec<Vec<u8>> {
@@ -173,7 +97,7 @@ fn mutated_requests_get_an_answer() {
         server
     };
     let (mut server, mut sent) = (start(), 0);
-    fuzz("requests", requests(), WORDS, |input| {
+    fuzz("requests", requests(), &WORDS, |input| {
         let Some(request) = request(input) else { return };
         if sent == REQUESTS {
             (server, sent) = (start(), 0);
@@ -255,7 +179,7 @@ fn mutated_patches_are_applied_or_refused() {
         reset: &reset,
         zero: &zero,
     };
-    fuzz("patches", seeds, WORDS, |input| {
+    fuzz("patches", seeds, &WORDS, |input| {
         let text = String::from_utf8_lossy(input);
         let Some((one, other)) = text.split_once('\n') else { return };
         let (Ok(one), Ok(other)) = (serde_json::from_str::<Value>(one), serde_json::from_str::<Value>(other)) else {
