@@ -5,6 +5,7 @@ use std::fmt;
 use serde_json::Value;
 
 use crate::case::{Case, Step};
+use crate::diff;
 use crate::normal::normal;
 use crate::server::Answer;
 
@@ -115,33 +116,9 @@ impl fmt::Display for Difference {
             writeln!(f, "  ours   {} {:?}", self.ours.status, self.ours.headers)?;
             writeln!(f, "  theirs {} {:?}", self.theirs.status, self.theirs.headers)?;
         }
-        write_lines(f, &self.ours.body, &self.theirs.body)
-    }
-}
-
-/// Two bodies line by line: what is in both, only in ours (`-`) and only in theirs (`+`).
-fn write_lines(f: &mut fmt::Formatter<'_>, ours: &str, theirs: &str) -> fmt::Result {
-    let (ours, theirs): (Vec<_>, Vec<_>) = (ours.lines().collect(), theirs.lines().collect());
-    // The longest common part, from the ends of both.
-    let mut common = vec![vec![0_u32; theirs.len() + 1]; ours.len() + 1];
-    for (a, our) in ours.iter().enumerate().rev() {
-        for (b, their) in theirs.iter().enumerate().rev() {
-            let longest = common[a + 1][b].max(common[a][b + 1]);
-            common[a][b] = if our == their { common[a + 1][b + 1] + 1 } else { longest };
+        for (mark, line) in diff::lines(&self.ours.body, &self.theirs.body) {
+            writeln!(f, "  {mark} {line}")?;
         }
+        Ok(())
     }
-    let (mut a, mut b) = (0, 0);
-    while a < ours.len() || b < theirs.len() {
-        if a < ours.len() && b < theirs.len() && ours[a] == theirs[b] {
-            writeln!(f, "    {}", ours[a])?;
-            (a, b) = (a + 1, b + 1);
-        } else if b == theirs.len() || a < ours.len() && common[a + 1][b] >= common[a][b + 1] {
-            writeln!(f, "  - {}", ours[a])?;
-            a += 1;
-        } else {
-            writeln!(f, "  + {}", theirs[b])?;
-            b += 1;
-        }
-    }
-    Ok(())
 }

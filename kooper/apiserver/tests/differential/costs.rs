@@ -99,7 +99,7 @@ async fn factors(server: &Server, expressions: &[String]) -> Vec<String> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn expressions_have_the_costs_of_a_real_server() {
-    let Some(real) = Real::start(&["--without-controller-manager"]) else { return };
+    let Some(real) = Real::start() else { return };
     let (_running, server) = Server::embedded().await;
     let expressions = all();
     let ours = factors(&server, &expressions).await;

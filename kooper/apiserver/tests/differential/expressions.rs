@@ -231,7 +231,7 @@ pub(crate) fn recorded(name: &str, expressions: &[String]) -> (Vec<String>, Vec<
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn expressions_have_the_values_of_a_real_server() {
-    let Some(real) = Real::start(&["--without-controller-manager"]) else { return };
+    let Some(real) = Real::start() else { return };
     let (_running, server) = Server::embedded().await;
     let expressions = expressions("expressions.txt");
     let ours = answers(&server, &expressions).await;

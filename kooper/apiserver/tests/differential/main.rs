@@ -9,8 +9,12 @@
 
 mod case;
 mod compare;
+#[path = "../control_plane.rs"]
+mod control_plane;
 mod costs;
 mod coverage;
+#[path = "../diff.rs"]
+mod diff;
 mod expressions;
 mod hooks;
 mod normal;
@@ -99,7 +103,7 @@ async fn lasting(case: &Case, mut all: Vec<Difference>, real: &Real) -> (Vec<Dif
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_answers_are_those_of_a_real_server() {
-    let Some(real) = Real::start(&["--without-controller-manager"]) else { return };
+    let Some(real) = Real::start() else { return };
     let only = env::var("KOOPER_CASE").ok();
     let known = known();
     let (mut report, mut requests, mut differing) = (String::new(), 0, 0);
@@ -204,7 +208,7 @@ impl Found {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn random_histories_get_the_answers_of_a_real_server() {
     let requests = number("KOOPER_REQUESTS", REQUESTS);
-    let Some(mut real) = Real::start(&["--without-controller-manager"]) else { return };
+    let Some(mut real) = Real::start() else { return };
     run::install_fixture(&real.server).await;
     // So that the first version is too old for a watch of any kind.
     real.restart();

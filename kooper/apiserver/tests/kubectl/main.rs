@@ -2,6 +2,10 @@
 //!
 //! A case is a script in `cases`. Set `KOOPER_CASE` to run one of them alone.
 
+#[path = "../control_plane.rs"]
+mod control_plane;
+#[path = "../diff.rs"]
+mod diff;
 mod normal;
 mod script;
 mod sides;
@@ -40,37 +44,11 @@ async fn kubectl_sees_a_real_server() {
             if ours != theirs {
                 differing += 1;
                 let _ = writeln!(report, "\n{}: line {}: {}", script.name, step.line, step.command);
-                for line in diff(ours, theirs) {
-                    let _ = writeln!(report, "  {line}");
+                for (mark, line) in diff::lines(ours, theirs) {
+                    let _ = writeln!(report, "  {mark} {line}");
                 }
             }
         }
     }
     assert!(report.is_empty(), "{differing} of {steps} outputs differ (- ours, + theirs):\n{report}");
-}
-
-/// The lines of two texts: those of one alone are marked.
-fn diff(ours: &str, theirs: &str) -> Vec<String> {
-    let (ours, theirs): (Vec<_>, Vec<_>) = (ours.lines().collect(), theirs.lines().collect());
-    // The longest common subsequence from each pair of positions on.
-    let mut common = vec![vec![0_usize; theirs.len() + 1]; ours.len() + 1];
-    for (i, one) in ours.iter().enumerate().rev() {
-        for (j, other) in theirs.iter().enumerate().rev() {
-            common[i][j] = if one == other { common[i + 1][j + 1] + 1 } else { common[i + 1][j].max(common[i][j + 1]) };
-        }
-    }
-    let (mut i, mut j, mut lines) = (0, 0, Vec::new());
-    while i < ours.len() || j < theirs.len() {
-        if i < ours.len() && j < theirs.len() && ours[i] == theirs[j] {
-            lines.push(format!("  {}", ours[i]));
-            (i, j) = (i + 1, j + 1);
-        } else if j == theirs.len() || i < ours.len() && common[i + 1][j] >= common[i][j + 1] {
-            lines.push(format!("- {}", ours[i]));
-            i += 1;
-        } else {
-            lines.push(format!("+ {}", theirs[j]));
-            j += 1;
-        }
-    }
-    lines
 }

@@ -3,11 +3,12 @@
 use std::env;
 use std::ffi::OsString;
 use std::io::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 use kooper_apiserver::ApiServer;
 
+use crate::control_plane::{ControlPlane, assets, scripts};
 use crate::normal::Normal;
 use crate::script::{Script, Step};
 
@@ -25,16 +26,8 @@ await() {
 }
 "#;
 
-fn scripts() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../tests/control-plane")
-}
-
-/// The folder with kubectl and the real server.
-fn assets() -> Option<PathBuf> {
-    let folders = [env::var_os("KUBEBUILDER_ASSETS").map(PathBuf::from), Some(scripts().join("bin"))];
-    let mut folders = folders.into_iter().flatten();
-    folders.find(|folder| ["etcd", "kube-apiserver", "kubectl"].iter().all(|name| folder.join(name).is_file()))
-}
+/// The programs in the folder with the real server.
+const PROGRAMS: [&str; 3] = ["etcd", "kube-apiserver", "kubectl"];
 
 /// The embedded server.
 pub(crate) struct Embedded {
@@ -56,42 +49,20 @@ impl Embedded {
 }
 
 /// The real server, with the controllers that the embedded one has.
-pub(crate) struct Real {
-    dir: PathBuf,
-}
+pub(crate) struct Real(ControlPlane);
 
 impl Real {
     /// `None`, with a line that says so, where there are no binaries.
     pub(crate) fn start() -> Option<Self> {
-        if assets().is_none() {
-            let reason =
-                "no real kube-apiserver and kubectl (run tests/control-plane/build, or set KUBEBUILDER_ASSETS)";
-            assert!(env::var_os("KOOPER_REQUIRE_CONTROL_PLANE").is_none(), "{reason}");
-            drop(writeln!(std::io::stderr(), "skipped: {reason}"));
-            return None;
-        }
         let controllers = "namespace-controller,garbage-collector-controller,serviceaccount-controller,\
                            root-ca-certificate-publisher-controller";
-        let parent = std::process::id().to_string();
-        let output = Command::new(scripts().join("start"))
-            .args(["--controllers", controllers, "--parent", &parent])
-            .stderr(Stdio::inherit())
-            .output()
-            .expect("the script can be run");
-        assert!(output.status.success(), "the real server did not start");
-        let kubeconfig = PathBuf::from(String::from_utf8_lossy(&output.stdout).trim());
-        Some(Self { dir: kubeconfig.parent().expect("a kubeconfig is in a folder").to_owned() })
+        let what = "kube-apiserver and kubectl";
+        ControlPlane::start(&PROGRAMS, what, &["--controllers", controllers]).map(Self)
     }
 
     pub(crate) fn session(&self, name: &str, client: Option<&Client>) -> Session {
         let filled = "&& await 'kubectl get serviceaccount/default configmap/kube-root-ca.crt >/dev/null 2>&1'";
-        Session::new(&self.dir.join("kubeconfig"), name, filled, client)
-    }
-}
-
-impl Drop for Real {
-    fn drop(&mut self) {
-        drop(Command::new(scripts().join("stop")).arg(&self.dir).output());
+        Session::new(&self.0.kubeconfig(), name, filled, client)
     }
 }
 
@@ -131,7 +102,7 @@ impl Session {
     fn new(kubeconfig: &Path, name: &str, then: &str, client: Option<&Client>) -> Self {
         let dir = tempfile::tempdir().expect("there is room for files");
         std::fs::copy(kubeconfig, dir.path().join("kubeconfig")).expect("it can be copied");
-        let mut folders = vec![assets().expect("the binaries were there")];
+        let mut folders = vec![assets(&PROGRAMS).expect("the binaries were there")];
         folders.extend(client.map(|client| client.dir.path().to_owned()));
         folders.extend(env::split_paths(&env::var_os("PATH").unwrap_or_default()));
         let session = Self { dir, path: env::join_paths(folders).expect("the path is a path") };
