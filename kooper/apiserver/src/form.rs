@@ -24,9 +24,10 @@ fn too_long(text: &str, most: usize, unit: &str) -> Option<String> {
     (text.len() > most).then(|| format!("must be no more than {most} {unit}"))
 }
 
-/// Violations that have a message each.
-fn list<const N: usize>(found: [(bool, &str); N]) -> Vec<String> {
-    found.into_iter().filter(|(violated, _)| *violated).map(|(_, why)| why.to_owned()).collect()
+/// The violations, each with its message. That of the length comes first.
+fn list<const N: usize>(length: Option<String>, found: [(bool, &str); N]) -> Vec<String> {
+    let found = found.into_iter().filter(|(violated, _)| *violated).map(|(_, why)| why.to_owned());
+    length.into_iter().chain(found).collect()
 }
 
 fn is_label(text: &str) -> bool {
@@ -41,45 +42,31 @@ fn is_subdomain(text: &str) -> bool {
 }
 
 pub(crate) fn dns_label(text: &str) -> Vec<String> {
-    let mut found: Vec<_> = too_long(text, 63, "characters").into_iter().collect();
-    if !is_label(text) {
-        found.push(if is_subdomain(text) { "must not contain dots".to_owned() } else { LABEL.to_owned() });
-    }
-    found
+    let why = if is_subdomain(text) { "must not contain dots" } else { LABEL };
+    list(too_long(text, 63, "characters"), [(!is_label(text), why)])
 }
 
 pub(crate) fn dns_1035_label(text: &str) -> Vec<String> {
-    let mut found: Vec<_> = too_long(text, 63, "characters").into_iter().collect();
-    if !is_label(text) || !text.starts_with(|first: char| first.is_ascii_lowercase()) {
-        let why = "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic \
-                   character, and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', regex used for \
-                   validation is '[a-z]([-a-z0-9]*[a-z0-9])?')";
-        found.push(why.to_owned());
-    }
-    found
+    const WHY: &str = "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic \
+                       character, and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', regex used for \
+                       validation is '[a-z]([-a-z0-9]*[a-z0-9])?')";
+    let valid = is_label(text) && text.starts_with(|first: char| first.is_ascii_lowercase());
+    list(too_long(text, 63, "characters"), [(!valid, WHY)])
 }
 
 pub(crate) fn dns_subdomain(text: &str) -> Vec<String> {
-    let mut found: Vec<_> = too_long(text, 253, "characters").into_iter().collect();
-    if !is_subdomain(text) {
-        found.push(SUBDOMAIN.to_owned());
-    }
-    found
+    list(too_long(text, 253, "characters"), [(!is_subdomain(text), SUBDOMAIN)])
 }
 
 pub(crate) fn wildcard_subdomain(text: &str) -> Vec<String> {
-    let mut found: Vec<_> = too_long(text, 253, "characters").into_iter().collect();
-    if !text.strip_prefix("*.").is_some_and(is_subdomain) {
-        found.push(WILDCARD.to_owned());
-    }
-    found
+    let valid = text.strip_prefix("*.").is_some_and(is_subdomain);
+    list(too_long(text, 253, "characters"), [(!valid, WILDCARD)])
 }
 
 /// The name of a port of a container or a service's target.
 pub(crate) fn port_name(text: &str) -> Vec<String> {
     let known = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
-    let mut found: Vec<_> = too_long(text, 15, "characters").into_iter().collect();
-    found.extend(list([
+    let violations = [
         (
             text.is_empty() || !text.bytes().all(known),
             "must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)",
@@ -87,41 +74,41 @@ pub(crate) fn port_name(text: &str) -> Vec<String> {
         (!text.bytes().any(|byte| byte.is_ascii_lowercase()), "must contain at least one letter (a-z)"),
         (text.contains("--"), "must not contain consecutive hyphens"),
         (text.starts_with('-') || text.ends_with('-'), "must not begin or end with a hyphen"),
-    ]));
-    found
+    ];
+    list(too_long(text, 15, "characters"), violations)
 }
 
 /// The key of an entry of a ConfigMap or a Secret.
 pub(crate) fn config_key(text: &str) -> Vec<String> {
     let known = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
-    let mut found: Vec<_> = too_long(text, 253, "characters").into_iter().collect();
-    found.extend(list([
+    let violations = [
         (text.is_empty() || !text.bytes().all(known), CONFIG_KEY),
         (text == ".", "must not be '.'"),
         (text == "..", "must not be '..'"),
         (text != ".." && text.starts_with(".."), "must not start with '..'"),
-    ]));
-    found
+    ];
+    list(too_long(text, 253, "characters"), violations)
 }
 
 pub(crate) fn env_name(text: &str) -> Vec<String> {
     let printable = |char: char| char == ' ' || char.is_ascii_graphic();
-    list([(text.chars().any(|char| !printable(char) || char == '='), ENV_NAME)])
+    list(None, [(text.chars().any(|char| !printable(char) || char == '='), ENV_NAME)])
 }
 
 pub(crate) fn http_header(text: &str) -> Vec<String> {
     let known = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-';
-    list([(text.is_empty() || !text.bytes().all(known), HEADER)])
+    list(None, [(text.is_empty() || !text.bytes().all(known), HEADER)])
 }
 
 /// The names of roles and bindings: a segment of a path.
 pub(crate) fn path_segment(text: &str) -> Vec<String> {
-    list([
+    let violations = [
         (text == ".", "may not be '.'"),
         (text == "..", "may not be '..'"),
         (text.contains('/'), "may not contain '/'"),
         (text.contains('%'), "may not contain '%'"),
-    ])
+    ];
+    list(None, violations)
 }
 
 /// The key of a label: a name, perhaps with a domain before it.
@@ -167,17 +154,16 @@ pub(crate) fn label_value(text: &str) -> Vec<String> {
     const WHY: &str = "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and \
                        must start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', \
                        regex used for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')";
-    let mut found: Vec<_> = too_long(text, 63, "bytes").into_iter().collect();
-    found.extend(list([(!is_name(text), WHY)]));
-    found
+    list(too_long(text, 63, "bytes"), [(!is_name(text), WHY)])
 }
 
 /// A path inside a volume.
 pub(crate) fn descending_path(text: &str) -> Vec<String> {
-    list([
+    let violations = [
         (text.starts_with('/'), "must be a relative path"),
         (text.split('/').any(|part| part == ".."), "must not contain '..'"),
-    ])
+    ];
+    list(None, violations)
 }
 
 #[cfg(test)]
