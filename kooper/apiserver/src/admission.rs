@@ -273,12 +273,6 @@ fn refused(kind: &Kind, name: &str, why: impl Display) -> StatusError {
     StatusError::forbidden(message, details(name, &kind.group, &kind.resource))
 }
 
-/// All objects of a cluster-scoped kind.
-fn all(cluster: &Arc<Cluster>, group: &str, resource: &str) -> Vec<Value> {
-    let Some(kind) = cluster.kind(group, "v1", resource) else { return Vec::new() };
-    kind.table.snapshot().tree.range("").map(|(_, object)| object.value()).collect()
-}
-
 /// All objects of a kind of the core group in a namespace.
 fn in_namespace(cluster: &Arc<Cluster>, resource: &str, namespace: &str) -> Vec<Value> {
     let Some(kind) = cluster.kind("", "v1", resource) else { return Vec::new() };
@@ -324,7 +318,7 @@ fn set_default_class(cluster: &Arc<Cluster>, object: &mut Value, group: &str, re
         }
         _ => &["ingressclass.kubernetes.io/is-default-class"],
     };
-    let mut classes = all(cluster, group, resource);
+    let mut classes = cluster.objects(group, resource);
     classes.retain(|class| marks.iter().any(|mark| class["metadata"]["annotations"][mark] == "true"));
     let age = |class: &Value| meta::text(class, "creationTimestamp").to_owned();
     classes.sort_by(|one, other| {
@@ -341,7 +335,7 @@ fn check_only_default(cluster: &Arc<Cluster>, kind: &Kind, class: &Value) -> Res
         return Ok(());
     }
     let name = meta::text(class, "name");
-    let others = all(cluster, "scheduling.k8s.io", "priorityclasses");
+    let others = cluster.objects("scheduling.k8s.io", "priorityclasses");
     match others.iter().find(|other| other["globalDefault"] == true && meta::text(other, "name") != name) {
         Some(other) => {
             let other = meta::text(other, "name");

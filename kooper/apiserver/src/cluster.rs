@@ -6,6 +6,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use serde_json::Value;
 
 use crate::faults;
 use crate::identity::Tokens;
@@ -70,5 +71,11 @@ impl Cluster {
 
     pub(crate) fn kind(&self, group: &str, version: &str, resource: &str) -> Option<Arc<Kind>> {
         self.kinds().get(group, version, resource).cloned()
+    }
+
+    /// All objects of a kind.
+    pub(crate) fn objects(&self, group: &str, resource: &str) -> Vec<Value> {
+        let Some(kind) = self.kind(group, "v1", resource) else { return Vec::new() };
+        kind.table.snapshot().tree.range("").map(|(_, object)| object.value()).collect()
     }
 }

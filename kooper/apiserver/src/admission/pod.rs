@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::{all, forbidden};
+use super::forbidden;
 use crate::cluster::Cluster;
 use crate::kinds::Kind;
 use crate::meta;
@@ -15,7 +15,7 @@ const TOLERATION_SECONDS: u64 = 300;
 
 /// `Priority`: the number that the name of a priority class stands for.
 pub(super) fn set_priority(cluster: &Arc<Cluster>, kind: &Kind, pod: &mut Value) -> Result<(), StatusError> {
-    let classes = all(cluster, "scheduling.k8s.io", "priorityclasses");
+    let classes = cluster.objects("scheduling.k8s.io", "priorityclasses");
     let name = pod["spec"]["priorityClassName"].as_str().unwrap_or_default();
     let class = if name.is_empty() {
         classes.iter().find(|class| class["globalDefault"] == true)
@@ -83,7 +83,7 @@ pub(super) fn apply_runtime_class(cluster: &Arc<Cluster>, kind: &Kind, pod: &mut
             None => Ok(()),
         };
     };
-    let classes = all(cluster, "node.k8s.io", "runtimeclasses");
+    let classes = cluster.objects("node.k8s.io", "runtimeclasses");
     let Some(class) = classes.iter().find(|class| meta::text(class, "name") == name) else {
         return Err(forbidden(kind, pod, format!("pod rejected: RuntimeClass {name:?} not found")));
     };

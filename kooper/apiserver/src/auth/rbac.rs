@@ -97,31 +97,14 @@ fn reason(cluster: &Arc<Cluster>, user: &User, namespace: &str, covers: impl Fn(
         return Some(String::new());
     }
     let roles = roles(cluster);
-    let bound = bound(&roles, user, namespace).find(|bound| bound.rules().iter().any(&covers));
-    bound.map(|bound| format!("RBAC: allowed by {}", source(&bound.binding.object, bound.subject, namespace_of(bound))))
+    let bound = bound(&roles, user, namespace).find(|(binding, _)| binding.rules.iter().any(&covers));
+    bound.map(|(binding, subject)| format!("RBAC: allowed by {}", source(binding, subject)))
 }
 
 /// The rules that a user has in a namespace, or cluster-wide where it is empty.
 pub(crate) fn rules(cluster: &Arc<Cluster>, user: &User, namespace: &str) -> Vec<Value> {
     let roles = roles(cluster);
-    bound(&roles, user, namespace).flat_map(|bound| bound.rules().to_vec()).collect()
-}
-
-/// A binding that has a user among its subjects.
-#[derive(Clone, Copy)]
-struct Bound<'a> {
-    binding: &'a Binding,
-    subject: &'a Value,
-}
-
-impl<'a> Bound<'a> {
-    fn rules(self) -> &'a [Value] {
-        &self.binding.rules
-    }
-}
-
-fn namespace_of(bound: Bound<'_>) -> &str {
-    &bound.binding.namespace
+    bound(&roles, user, namespace).flat_map(|(binding, _)| binding.rules.clone()).collect()
 }
 
 /// The bindings and roles, read again when one of them has changed.
@@ -138,8 +121,9 @@ fn roles(cluster: &Cluster) -> Arc<Roles> {
         let rules = role_rules(cluster, &object["roleRef"], namespace);
         Binding { rules, namespace: namespace.to_owned(), object }
     };
-    roles.cluster = objects(cluster, "clusterrolebindings").map(|binding| decode(binding, "")).collect();
-    for binding in objects(cluster, "rolebindings") {
+    let bindings = cluster.objects(GROUP, "clusterrolebindings").into_iter();
+    roles.cluster = bindings.map(|binding| decode(binding, "")).collect();
+    for binding in cluster.objects(GROUP, "rolebindings") {
         let namespace = meta::text(&binding, "namespace").to_owned();
         let binding = decode(binding, &namespace);
         roles.namespaces.entry(namespace).or_default().push(binding);
@@ -149,37 +133,35 @@ fn roles(cluster: &Cluster) -> Arc<Roles> {
     roles
 }
 
-fn bound<'a>(roles: &'a Roles, user: &'a User, namespace: &str) -> impl Iterator<Item = Bound<'a>> + use<'a> {
+/// The bindings that have a user among their subjects, each with that subject.
+fn bound<'a>(
+    roles: &'a Roles,
+    user: &'a User,
+    namespace: &str,
+) -> impl Iterator<Item = (&'a Binding, &'a Value)> + use<'a> {
     let own = roles.namespaces.get(namespace).into_iter().flatten();
     roles.cluster.iter().chain(own).filter_map(|binding| {
         let subject = subject_of(&binding.object, user, &binding.namespace)?;
-        Some(Bound { binding, subject })
+        Some((binding, subject))
     })
 }
 
 /// A binding and its subject as the real server describes them.
-fn source(binding: &Value, subject: &Value, namespace: &str) -> String {
+fn source(Binding { object, namespace, .. }: &Binding, subject: &Value) -> String {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let (kind, name) = (text(&subject["kind"]), text(&subject["name"]));
     let subject = match subject["namespace"].as_str().unwrap_or(namespace) {
         of if kind == "ServiceAccount" => format!("{kind} \"{name}/{of}\""),
         _ => format!("{kind} {name:?}"),
     };
-    let name = text(&binding["metadata"]["name"]);
+    let name = text(&object["metadata"]["name"]);
     let (kind, name) = if namespace.is_empty() {
         ("ClusterRoleBinding", name)
     } else {
         ("RoleBinding", format!("{name}/{namespace}"))
     };
-    let role = &binding["roleRef"];
+    let role = &object["roleRef"];
     format!("{kind} {name:?} of {} {:?} to {subject}", text(&role["kind"]), text(&role["name"]))
-}
-
-fn objects(cluster: &Cluster, resource: &str) -> impl Iterator<Item = Value> + use<> {
-    let snapshot = cluster.kind(GROUP, "v1", resource).map(|kind| kind.table.snapshot());
-    let objects: Vec<_> =
-        snapshot.iter().flat_map(|snapshot| snapshot.tree.range("").map(|(_, object)| Arc::clone(object))).collect();
-    objects.into_iter().map(|object| object.value())
 }
 
 fn role_rules(cluster: &Cluster, role: &Value, namespace: &str) -> Vec<Value> {

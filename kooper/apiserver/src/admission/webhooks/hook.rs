@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::super::{Attributes, Operation, all, refused};
+use super::super::{Attributes, Operation, refused};
 use super::failed;
 use crate::cluster::Cluster;
 use crate::kinds::Kind;
@@ -37,7 +37,7 @@ pub(super) struct Hook {
 /// The webhooks of all configurations of a resource, by the names of the configurations.
 pub(super) fn hooks(cluster: &Arc<Cluster>, resource: &str) -> Vec<Hook> {
     let mut hooks = Vec::new();
-    for mut configuration in all(cluster, GROUP, resource) {
+    for mut configuration in cluster.objects(GROUP, resource) {
         let Value::Array(entries) = configuration["webhooks"].take() else { continue };
         for (index, value) in entries.into_iter().enumerate() {
             let id = format!("{}/{index}", meta::text(&configuration, "name"));
