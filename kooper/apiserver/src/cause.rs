@@ -54,23 +54,32 @@ impl Cause {
 
     /// The causes as one message.
     pub(crate) fn list(causes: &[Self]) -> String {
-        // The same violation is listed once.
-        let mut distinct: Vec<String> = Vec::new();
-        for text in causes.iter().map(Self::text) {
-            if !distinct.contains(&text) {
-                distinct.push(text);
-            }
-        }
-        match distinct.as_slice() {
-            [one] => one.clone(),
-            several => format!("[{}]", several.join(", ")),
-        }
+        aggregate(&distinct(causes.iter().map(Self::text)))
     }
 
     /// The cause in one line, with its field.
     pub(crate) fn text(&self) -> String {
         if self.field.is_empty() { self.message.clone() } else { format!("{}: {}", self.field, self.message) }
     }
+}
+
+/// Several errors as one, as Go's aggregates are written.
+pub(crate) fn aggregate(errors: &[String]) -> String {
+    match errors {
+        [one] => one.clone(),
+        several => format!("[{}]", several.join(", ")),
+    }
+}
+
+/// Each error once.
+pub(crate) fn distinct(errors: impl IntoIterator<Item = String>) -> Vec<String> {
+    let mut distinct = Vec::new();
+    for error in errors {
+        if !distinct.contains(&error) {
+            distinct.push(error);
+        }
+    }
+    distinct
 }
 
 /// A value as the API shows it in a message.

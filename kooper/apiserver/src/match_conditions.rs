@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
+use crate::cause::aggregate;
 use crate::cel::{self, Extent, Key, Program, Struct, Type};
 
 /// The most that the conditions of one webhook may cost together.
@@ -48,11 +49,7 @@ pub(crate) fn are_met(conditions: &Value, object: &Value, old: &Value, request: 
             Err(why) => errors.push(failed(&why)),
         }
     }
-    match errors.as_slice() {
-        [] => Ok(true),
-        [one] => Err(one.clone()),
-        several => Err(format!("[{}]", several.join(", "))),
-    }
+    if errors.is_empty() { Ok(true) } else { Err(aggregate(&errors)) }
 }
 
 /// The type of the variable `request`.

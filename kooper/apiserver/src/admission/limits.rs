@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use super::{in_namespace, not_admitted};
 use crate::amounts::{Amounts, of_pod};
+use crate::cause::{aggregate, distinct};
 use crate::cluster::Cluster;
 use crate::kinds::Kind;
 use crate::meta;
@@ -90,26 +91,11 @@ pub(super) fn check(cluster: &Arc<Cluster>, kind: &Kind, object: &Value) -> Resu
                 violations(limit, "PersistentVolumeClaim", &requests, None, &mut found);
             }
         }
-        if let Some(why) = aggregate(found) {
-            return Err(not_admitted(kind, object, why));
+        if !found.is_empty() {
+            return Err(not_admitted(kind, object, aggregate(&distinct(found))));
         }
     }
     Ok(())
-}
-
-/// Several errors as one, as Go's aggregates are written.
-fn aggregate(mut errors: Vec<String>) -> Option<String> {
-    let mut known = Vec::new();
-    errors.retain(|error| {
-        let new = !known.contains(error);
-        known.push(error.clone());
-        new
-    });
-    match errors.as_slice() {
-        [] => None,
-        [one] => Some(one.clone()),
-        several => Some(format!("[{}]", several.join(", "))),
-    }
 }
 
 fn entries(amounts: &Value) -> Vec<(String, Quantity)> {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
+use crate::cause::aggregate;
 use crate::cluster::Cluster;
 use crate::crd::{FINALIZER, GROUP, deprecation, has_condition, priority, versions};
 use crate::kinds::{Facts, Flags, Kind, Subresource};
@@ -89,10 +90,10 @@ fn accepted_names(definitions: &Kind, object: &Value) -> (Value, Option<(&'stati
         let own = listed(&names[key]);
         let wrong = listed(&asked[key]).into_iter().filter(|name| !own.contains(name) && taken.contains(name));
         let wrong: Vec<_> = wrong.map(|name| format!("{name:?} is already in use")).collect();
-        match wrong.as_slice() {
-            [] => names[key] = asked[key].clone(),
-            [one] => conflict = Some((reason, one.clone())),
-            several => conflict = Some((reason, format!("[{}]", several.join(", ")))),
+        if wrong.is_empty() {
+            names[key] = asked[key].clone();
+        } else {
+            conflict = Some((reason, aggregate(&wrong)));
         }
     }
     if conflict.is_none() {

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use kooper_grammar::name as grammar;
 use serde_json::json;
 
-use crate::cause::Cause;
+use crate::cause::{Cause, aggregate};
 use crate::{form, meta};
 
 /// The first error of a label selector; `None` if there is none.
@@ -141,11 +141,7 @@ impl Parser {
                 meta::validate_labels(&json!({"a": value}), &field).first().map(Cause::text)
             })
             .collect();
-        match wrong.as_slice() {
-            [] => Ok(()),
-            [one] => Err(one.clone()),
-            several => Err(format!("[{}]", several.join(", "))),
-        }
+        if wrong.is_empty() { Ok(()) } else { Err(aggregate(&wrong)) }
     }
 
     fn value(&mut self) -> Result<String, String> {
