@@ -28,17 +28,17 @@ pub(crate) fn set_of_pod(pod: &mut Value, mut condition: Value) {
     set(pod, condition);
 }
 
-/// Returns whether the status of the condition is `True`.
-pub(crate) fn is_true(object: &Value, kind: &str) -> bool {
+/// Returns whether an object has a condition with this status.
+pub(crate) fn has(object: &Value, kind: &str, status: &str) -> bool {
     let mut conditions = object["status"]["conditions"].as_array().into_iter().flatten();
-    conditions.any(|condition| condition["type"] == kind && condition["status"] == "True")
+    conditions.any(|condition| condition["type"] == kind && condition["status"] == status)
 }
 
 #[cfg(test)]
 mod tests {
     use serde_json::json;
 
-    use super::{is_true, set};
+    use super::{has, set};
 
     #[test]
     fn the_time_of_a_transition_is_kept_while_the_status_is_the_same() {
@@ -49,6 +49,6 @@ mod tests {
         set(&mut object, json!({"type": "A", "status": "False"}));
         assert_ne!(object["status"]["conditions"][0]["lastTransitionTime"], "then");
         set(&mut object, json!({"type": "B", "status": "True"}));
-        assert_eq!((is_true(&object, "A"), is_true(&object, "B")), (false, true));
+        assert_eq!((has(&object, "A", "True"), has(&object, "B", "True")), (false, true));
     }
 }

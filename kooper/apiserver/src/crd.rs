@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::schema::Candidate;
 use crate::status::Cause;
-use crate::{meta, schema, time};
+use crate::{conditions, meta, schema, time};
 
 pub(crate) const FINALIZER: &str = "customresourcecleanup.apiextensions.k8s.io";
 pub(crate) const GROUP: &str = "apiextensions.k8s.io";
@@ -129,7 +129,7 @@ pub(crate) fn validate(object: &Value, present: Option<&Value>) -> Vec<Cause> {
 /// Reports changes of fields that stored objects depend on: the names of the resource, and the kind and scope once it was
 /// served.
 fn check_immutable(object: &Value, present: &Value, causes: &mut Vec<Cause>) {
-    let served = has_condition(present, "Established", "True");
+    let served = conditions::has(present, "Established", "True");
     for (path, field, frozen) in [
         ("/spec/scope", "spec.scope", served),
         ("/spec/names/kind", "spec.names.kind", served),
@@ -156,12 +156,6 @@ fn check_stored(object: &Value, causes: &mut Vec<Cause>) {
             causes.push(Cause::invalid(format!("status.storedVersions[{index}]"), &name.into(), why));
         }
     }
-}
-
-/// Returns whether a definition has a condition with this status.
-pub(crate) fn has_condition(object: &Value, kind: &str, status: &str) -> bool {
-    let mut conditions = object["status"]["conditions"].as_array().into_iter().flatten();
-    conditions.any(|condition| condition["type"] == kind && condition["status"] == status)
 }
 
 /// The order of versions in discovery: v2, v1, v1beta2, v1alpha1, others.

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::cause::aggregate;
 use crate::cluster::Cluster;
-use crate::crd::{FINALIZER, GROUP, deprecation, has_condition, priority, versions};
+use crate::crd::{FINALIZER, GROUP, deprecation, priority, versions};
 use crate::kinds::{Facts, Flags, Kind, Subresource};
 use crate::schema::Definition;
 use crate::verbs::{self, DeleteOptions};
@@ -26,7 +26,7 @@ pub(super) fn establish(cluster: &Arc<Cluster>, kind: &Arc<Kind>, name: &str) {
         json!({"type": kind, "status": status, "lastTransitionTime": null, "reason": reason, "message": message})
     };
     let (names, conflict) = accepted_names(kind, &object);
-    let is_established = conflict.is_none() || has_condition(&present, "Established", "True");
+    let is_established = conflict.is_none() || conditions::has(&present, "Established", "True");
     let accepted = match &conflict {
         None => condition("NamesAccepted", "True", "NoConflicts", "no conflicts found"),
         Some((reason, message)) => condition("NamesAccepted", "False", reason, message),
@@ -111,7 +111,7 @@ fn reconsider(cluster: &Arc<Cluster>, kind: &Arc<Kind>, group: &str) {
     let suffix = format!(".{group}");
     let snapshot = kind.table.snapshot();
     for (key, object) in snapshot.tree.range("").filter(|(key, _)| key.ends_with(&suffix)) {
-        if has_condition(&object.value(), "NamesAccepted", "False") {
+        if conditions::has(&object.value(), "NamesAccepted", "False") {
             establish(cluster, kind, key);
         }
     }

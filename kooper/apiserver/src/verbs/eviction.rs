@@ -101,7 +101,7 @@ fn check_budget(call: &Call<'_>, pod: &Value, dry_run: bool) -> Result<Checked, 
     loop {
         let Some(stored) = kind.table.get(&key) else { return Ok(Checked::Free) };
         let budget = stored.value();
-        if !conditions::is_true(pod, "Ready") && spares_unready(&budget) {
+        if !conditions::has(pod, "Ready", "True") && spares_unready(&budget) {
             return Ok(Checked::Unguarded);
         }
         let next = decrement(&kind, &budget, meta::text(pod, "name"))?;
