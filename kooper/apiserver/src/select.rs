@@ -155,6 +155,16 @@ impl LabelSelector<'_> {
                 }
             })
     }
+
+    /// Returns whether the selector demands nothing, or is absent.
+    pub(crate) fn is_empty(self) -> bool {
+        let is_empty = |key: &str| match &self.0[key] {
+            Value::Object(entries) => entries.is_empty(),
+            Value::Array(items) => items.is_empty(),
+            _ => true,
+        };
+        is_empty("matchLabels") && is_empty("matchExpressions")
+    }
 }
 
 #[cfg(test)]

@@ -57,13 +57,8 @@ pub(crate) fn shown(selector: &Value) -> String {
 /// A selector matches the labels of a template.
 pub(crate) fn matches(selector: &Value, template: &At<'_>, empty_matches: bool) {
     let labels = template.field("metadata.labels");
-    let is_empty = |key: &str| match &selector[key] {
-        Value::Object(entries) => entries.is_empty(),
-        Value::Array(items) => items.is_empty(),
-        _ => true,
-    };
     // Of a wrong selector only that is reported.
-    let unlimited = selector.is_object() && is_empty("matchLabels") && is_empty("matchExpressions");
+    let unlimited = selector.is_object() && LabelSelector(selector).is_empty();
     if !is_valid(selector) || empty_matches && unlimited {
         return;
     }

@@ -105,25 +105,23 @@ impl Hook {
     }
 
     fn selects_object(&self, object: &Value, old: &Value) -> bool {
-        let selector = &self.value["objectSelector"];
-        is_empty(selector)
-            || [object, old]
-                .iter()
-                .any(|object| object.is_object() && LabelSelector(selector).matches(&object["metadata"]["labels"]))
+        let selector = LabelSelector(&self.value["objectSelector"]);
+        let selected = |object: &&Value| object.is_object() && selector.matches(&object["metadata"]["labels"]);
+        selector.is_empty() || [object, old].iter().any(selected)
     }
 
     fn selects_namespace(&self, request: &Attributes<'_>, object: &Value) -> Result<bool, StatusError> {
-        let selector = &self.value["namespaceSelector"];
+        let selector = LabelSelector(&self.value["namespaceSelector"]);
         let name = request.namespace.as_str();
-        if name.is_empty() || is_empty(selector) {
+        if name.is_empty() || selector.is_empty() {
             return Ok(true);
         }
         if request.kind.is_namespace() && request.subresource.is_empty() && request.operation != Operation::Delete {
-            return Ok(LabelSelector(selector).matches(&object["metadata"]["labels"]));
+            return Ok(selector.matches(&object["metadata"]["labels"]));
         }
         let Some(namespaces) = request.cluster.kind("", "v1", "namespaces") else { return Ok(true) };
         let namespace = namespaces.table.get(name).ok_or_else(|| StatusError::not_found(&namespaces, name))?;
-        Ok(LabelSelector(selector).matches(&namespace.value()["metadata"]["labels"]))
+        Ok(selector.matches(&namespace.value()["metadata"]["labels"]))
     }
 
     fn meets_conditions(
@@ -166,16 +164,6 @@ pub(super) fn as_kind(object: &Value, kind: &Kind) -> Value {
         object["apiVersion"] = kind.api_version().into();
     }
     object
-}
-
-/// An absent selector selects as much as an empty one.
-fn is_empty(selector: &Value) -> bool {
-    let is_empty = |key: &str| match &selector[key] {
-        Value::Object(entries) => entries.is_empty(),
-        Value::Array(items) => items.is_empty(),
-        _ => true,
-    };
-    is_empty("matchLabels") && is_empty("matchExpressions")
 }
 
 /// Returns whether a rule is about a request, if its object is of this kind.
