@@ -194,6 +194,11 @@ impl StatusError {
         Self::new(StatusCode::INTERNAL_SERVER_ERROR, "InternalError", message)
     }
 
+    /// An error that the real server makes an answer of.
+    pub(crate) fn internal_error(why: &str) -> Self {
+        Self::internal(format!("Internal error occurred: {why}")).with_details(json!({"causes": [{"message": why}]}))
+    }
+
     pub(crate) fn forbidden(message: impl Into<String>, details: Value) -> Self {
         Self::new(StatusCode::FORBIDDEN, "Forbidden", message).with_details(details)
     }

@@ -9,7 +9,7 @@ mod mutation;
 mod review;
 
 use futures_util::future::join_all;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use self::hook::{Hook, VALIDATING, hooks};
 pub(crate) use self::mutation::Mutation;
@@ -30,14 +30,11 @@ impl Failure {
         match self {
             Self::Denied(refusal) => Some(*refusal),
             Self::Call(_) if hook.ignores_failures() => None,
-            Self::Call(why) => Some(failed(&format!("failed calling webhook {:?}: {why}", hook.name()))),
+            Self::Call(why) => {
+                Some(StatusError::internal_error(&format!("failed calling webhook {:?}: {why}", hook.name())))
+            }
         }
     }
-}
-
-/// An error that the real server makes an answer of.
-fn failed(why: &str) -> StatusError {
-    StatusError::internal(format!("Internal error occurred: {why}")).with_details(json!({"causes": [{"message": why}]}))
 }
 
 /// Lets all hooks that concern a request judge it at the same time. `object` is null in a deletion.

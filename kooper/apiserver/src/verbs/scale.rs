@@ -25,8 +25,7 @@ pub(super) fn get(call: &Call<'_>) -> Result<Answer, StatusError> {
     let object = served(&call.kind, &stored);
     if lacks_replicas(call, &object) {
         let why = format!("the spec replicas field {:?} does not exist", specified(call));
-        let refusal = StatusError::internal(format!("Internal error occurred: {why}"));
-        return Err(refusal.with_details(json!({"causes": [{"message": why}]})));
+        return Err(StatusError::internal_error(&why));
     }
     Ok(Answer::json(StatusCode::OK, &of(call, &object)))
 }

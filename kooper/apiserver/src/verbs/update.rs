@@ -236,7 +236,9 @@ async fn next_state(
     // A custom object may be of another type; of a part of it, that does not matter.
     let sent = json!({"apiVersion": wanted["apiVersion"], "kind": wanted["kind"]});
     if kind.custom.is_some() && sent["apiVersion"].as_str().is_none_or(str::is_empty) {
-        return Err(no_version());
+        // A patch has removed it.
+        let why = "Object 'apiVersion' is missing in 'object has no apiVersion field'";
+        return Err(StatusError::internal_error(why));
     }
     let changed = changed_uid(call, &wanted, present);
     // A client owns what it has sent, whatever becomes of it.
@@ -305,13 +307,6 @@ async fn next_state(
         prepare::canonicalize(kind, &mut object);
     }
     Ok(object)
-}
-
-/// The refusal of a custom object from which a patch has removed the version.
-fn no_version() -> StatusError {
-    let why = "Object 'apiVersion' is missing in 'object has no apiVersion field'";
-    let refusal = StatusError::internal(format!("Internal error occurred: {why}"));
-    refusal.with_details(json!({"causes": [{"message": why}]}))
 }
 
 /// Returns whether everything that `metadata.generation` counts is unchanged.

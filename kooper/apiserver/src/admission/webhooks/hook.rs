@@ -6,7 +6,6 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::super::{Attributes, Operation, refused};
-use super::failed;
 use crate::cluster::Cluster;
 use crate::kinds::Kind;
 use crate::select::LabelSelector;
@@ -150,7 +149,7 @@ impl Hook {
 
     /// An attempt to change what a deletion deletes.
     pub(super) fn modifies_nothing(&self) -> StatusError {
-        failed(&format!(
+        StatusError::internal_error(&format!(
             "admission webhook {:?} attempted to modify the object, which is not supported for this operation",
             self.name()
         ))

@@ -62,7 +62,7 @@ impl Mutation {
                 }
                 let before = as_kind(object, &kind);
                 let mut after = before.clone();
-                patch.apply(&mut after).map_err(|why| super::failed(&why))?;
+                patch.apply(&mut after).map_err(|why| StatusError::internal_error(&why))?;
                 let changed = after != before;
                 *object = as_kind(&after, request.kind);
                 complete(request.kind, object)?;
@@ -82,7 +82,7 @@ impl Mutation {
 
 /// Makes a changed object one of its kind, as if a client had sent it. Fields that the schema does not know are dropped.
 fn complete(kind: &Kind, object: &mut Value) -> Result<(), StatusError> {
-    meta::normalize(kind, object).map_err(|refusal| super::failed(refusal.message()))?;
+    meta::normalize(kind, object).map_err(|refusal| StatusError::internal_error(refusal.message()))?;
     match &kind.custom {
         Some(definition) => {
             drop(definition.prune(object));
@@ -90,7 +90,7 @@ fn complete(kind: &Kind, object: &mut Value) -> Result<(), StatusError> {
         }
         None => {
             if let Some(why) = decode::check(&*object, kind.typed().name).error {
-                return Err(super::failed(&why));
+                return Err(StatusError::internal_error(&why));
             }
             drop(schema::prune_builtin(object, &kind.typed().definition));
             defaults::decode(kind, object);
