@@ -1,6 +1,6 @@
 //! The last requests of a server.
 
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use std::collections::VecDeque;
 use std::fmt;
 
@@ -73,7 +73,7 @@ impl fmt::Display for Answered {
 
 impl Journal {
     pub(super) fn add(&self, request: &RequestAttributes, status: Option<u16>, fault: bool) {
-        let mut last = self.last();
+        let mut last = self.0.lock();
         if last.len() >= KEPT {
             last.pop_front();
         }
@@ -81,10 +81,6 @@ impl Journal {
     }
 
     pub(super) fn requests(&self) -> Vec<Answered> {
-        self.last().iter().cloned().collect()
-    }
-
-    fn last(&self) -> MutexGuard<'_, VecDeque<Answered>> {
-        self.0.lock()
+        self.0.lock().iter().cloned().collect()
     }
 }

@@ -76,12 +76,18 @@ fn last<M, E: Clone>(
     Some(struck.effect.clone())
 }
 
-/// Counts an effect that is replayed for the rule that it came from, as far as that shows.
-fn credit<M, E: PartialEq>(rules: &[Rule<M, E>], matches: impl Fn(&M) -> bool, effect: Option<&E>) {
-    let Some(effect) = effect else { return };
+/// The effect that was planned for this time. It counts for the rule that it came from, as far as that shows.
+fn replayed<M, E: Clone + PartialEq>(
+    rules: &[Rule<M, E>],
+    matches: impl Fn(&M) -> bool,
+    plan: &HashMap<(String, u64), E>,
+    (address, nth): (&str, u64),
+) -> Option<E> {
+    let effect = plan.get(&(address.to_owned(), nth))?;
     if let Some(rule) = rules.iter().rev().find(|rule| rule.effect == *effect && matches(&rule.matcher)) {
         rule.hits.send_modify(|hits| *hits += 1);
     }
+    Some(effect.clone())
 }
 
 impl Rules {
@@ -140,13 +146,10 @@ impl Rules {
     /// The fault of a request.
     pub(super) fn meet(&mut self, request: &RequestAttributes) -> Option<Effect> {
         let (of, nth) = self.count(request);
+        let matches = |requests: &Requests| requests.matches(request);
         let effect = match &self.replayed {
-            Some(plan) => {
-                let effect = plan.requests.get(&(of.clone(), nth)).cloned();
-                credit(&self.requests, |requests| requests.matches(request), effect.as_ref());
-                effect
-            }
-            None => last(&mut self.requests, |requests| requests.matches(request), (self.seed, &of, nth)),
+            Some(plan) => replayed(&self.requests, matches, &plan.requests, (&of, nth)),
+            None => last(&mut self.requests, matches, (self.seed, &of, nth)),
         };
         self.injected.extend(effect.clone().map(|fault| Entry::Request { of, nth, fault }));
         effect
@@ -155,13 +158,10 @@ impl Rules {
     /// The fault of a watch event.
     pub(super) fn meet_event(&mut self, event: &RequestAttributes) -> Option<EventEffect> {
         let (of, nth) = self.count(event);
+        let matches = |events: &WatchEvents| events.matches(event);
         let effect = match &self.replayed {
-            Some(plan) => {
-                let effect = plan.events.get(&(of.clone(), nth)).cloned();
-                credit(&self.events, |events| events.matches(event), effect.as_ref());
-                effect
-            }
-            None => last(&mut self.events, |events| events.matches(event), (self.seed, &of, nth)),
+            Some(plan) => replayed(&self.events, matches, &plan.events, (&of, nth)),
+            None => last(&mut self.events, matches, (self.seed, &of, nth)),
         };
         self.injected.extend(effect.clone().map(|fault| Entry::Event { of, nth, fault }));
         effect
