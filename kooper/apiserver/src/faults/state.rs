@@ -11,7 +11,7 @@ use super::outage::Outages;
 use super::plan;
 use super::rules::Rules;
 use super::view::{View, Views};
-use super::webhooks::{WebhookFault, is_named};
+use super::webhooks::WebhookFault;
 
 /// The faults of a server. Before they are asked for, they cost nothing.
 #[derive(Debug, Default)]
@@ -65,10 +65,11 @@ impl State {
         self.views.of(request, spared)
     }
 
-    /// How the webhook of a configuration fails, if it does.
+    /// How the webhook of a configuration fails, if it does: `check.shop.kooper.rs` may be named `check`.
     pub(crate) fn webhook(&self, webhook: &str) -> Option<WebhookFault> {
         let failing = self.webhooks.lock();
-        failing.iter().find(|(name, _)| is_named(webhook, name)).map(|(_, fault)| *fault)
+        let first = webhook.split('.').next().unwrap_or_default();
+        failing.get(webhook).or_else(|| failing.get(first)).copied()
     }
 
     /// Looks at watch events from now on.

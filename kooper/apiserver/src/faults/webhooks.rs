@@ -13,8 +13,3 @@ pub enum WebhookFault {
     /// Its answer is no review.
     Garbage,
 }
-
-/// Returns whether a webhook has this name, or begins with it, as `check.shop.kooper.rs` with `check`.
-pub(super) fn is_named(webhook: &str, name: &str) -> bool {
-    webhook == name || webhook.split('.').next() == Some(name)
-}
