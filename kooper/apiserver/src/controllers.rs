@@ -5,7 +5,6 @@
 
 mod definitions;
 mod protection;
-mod provision;
 mod quota;
 
 use std::sync::Arc;
@@ -30,7 +29,7 @@ pub(crate) fn run(cluster: &Arc<Cluster>) {
             }
             Task::DropDefinition(name) => definitions::drop_kind(cluster, &name),
             Task::Namespace(name) => empty_namespace(cluster, &name),
-            Task::Provision(namespace) => provision::provision(cluster, &namespace),
+            Task::Provision(namespace) => provision(cluster, &namespace),
             Task::Publish => bootstrap::publish_server(cluster),
             Task::Endpoints(namespace, name) => {
                 if let Some(kind) = cluster.kind("", "v1", "endpoints") {
@@ -58,6 +57,14 @@ pub(crate) fn run(cluster: &Arc<Cluster>) {
             }
             Task::Dependent(place) => collect(cluster, &place),
         }
+    }
+}
+
+/// Creates what a namespace lacks, unless it is going.
+fn provision(cluster: &Arc<Cluster>, namespace: &str) {
+    let found = cluster.kind("", "v1", "namespaces").and_then(|kind| kind.table.get(namespace));
+    if found.is_some_and(|object| !meta::is_deleting(&object.value())) {
+        bootstrap::provision(cluster, namespace);
     }
 }
 
@@ -167,45 +174,51 @@ fn delete_dependent(cluster: &Arc<Cluster>, place: &Place, uid: &str) -> bool {
 fn disown(cluster: &Arc<Cluster>, place: &Place, uid: &str) {
     cluster.work.forget(uid, place);
     let Some(kind) = kind_of(cluster, place) else { return };
-    change(&kind, &place.key, |object| {
-        let rest: Vec<_> = owners(object).filter(|owner| owner["uid"] != uid).cloned().collect();
+    // Again when another write came first.
+    while let Some(stored) = kind.table.get(&place.key) {
+        let mut object = stored.value();
+        let rest: Vec<_> = owners(&object).filter(|owner| owner["uid"] != uid).cloned().collect();
         if rest.is_empty() {
-            meta::of(object).remove("ownerReferences");
+            meta::of(&mut object).remove("ownerReferences");
         } else {
-            meta::of(object).insert("ownerReferences".into(), json!(rest));
+            meta::of(&mut object).insert("ownerReferences".into(), json!(rest));
         }
-    });
+        let draft = verbs::draft(&kind, &object).hiding(stored.traits());
+        if kind.table.put(&place.key, Some(stored.version), draft).is_ok() {
+            return;
+        }
+    }
 }
 
 /// Removes a finalizer of an object that is marked for deletion, and the object if nothing else holds it back.
 fn remove_finalizer(cluster: &Arc<Cluster>, kind: &Arc<Kind>, key: &str, finalizer: &str) {
-    loop {
-        let Some(stored) = kind.table.get(key) else { return };
-        let mut object = stored.value();
+    release(cluster, kind, key, |object| {
         // Another object may have the name by now.
-        if !meta::is_deleting(&object) || !meta::finalizers(&object).contains(&finalizer) {
+        let is_held = meta::is_deleting(object) && meta::finalizers(object).contains(&finalizer);
+        if is_held {
+            meta::change_finalizers(object, |all| all.retain(|name| name != finalizer));
+        }
+        is_held
+    });
+}
+
+/// Writes what `change` makes of an object, if it still concerns it, or removes the object if nothing else holds it
+/// back; again when another write came first.
+fn release(cluster: &Arc<Cluster>, kind: &Arc<Kind>, key: &str, change: impl Fn(&mut Value) -> bool) {
+    while let Some(stored) = kind.table.get(key) {
+        let present = stored.value();
+        let mut object = present.clone();
+        if !change(&mut object) {
             return;
         }
-        meta::change_finalizers(&mut object, |all| all.retain(|name| name != finalizer));
         if verbs::is_removable(kind, &object) {
             if kind.table.remove(key, &stored).is_ok() {
                 return cluster.work.after_delete(kind, &object);
             }
             continue;
         }
-        if kind.table.put(key, Some(stored.version), verbs::draft(kind, &object).hiding(stored.traits())).is_ok() {
-            return;
-        }
-    }
-}
-
-/// Writes a change of an object, and again when another write came first.
-fn change(kind: &Arc<Kind>, key: &str, change: impl Fn(&mut Value)) {
-    loop {
-        let Some(stored) = kind.table.get(key) else { return };
-        let mut object = stored.value();
-        change(&mut object);
-        if kind.table.put(key, Some(stored.version), verbs::draft(kind, &object).hiding(stored.traits())).is_ok() {
+        let draft = verbs::draft(kind, &object).hiding(stored.traits());
+        if object == present || kind.table.put(key, Some(stored.version), draft).is_ok() {
             return;
         }
     }
@@ -239,10 +252,7 @@ fn empty_namespace(cluster: &Arc<Cluster>, name: &str) {
     if left > 0 {
         return;
     }
-    loop {
-        let Some(stored) = namespaces.table.get(name) else { return };
-        let present = stored.value();
-        let mut object = present.clone();
+    release(cluster, &namespaces, name, |object| {
         // Clients remove their own.
         if let Some(Value::Array(finalizers)) = object.pointer_mut("/spec/finalizers") {
             finalizers.retain(|finalizer| finalizer != "kubernetes");
@@ -250,14 +260,6 @@ fn empty_namespace(cluster: &Arc<Cluster>, name: &str) {
                 object["spec"] = json!({});
             }
         }
-        if verbs::is_removable(&namespaces, &object) {
-            if namespaces.table.remove(name, &stored).is_ok() {
-                return cluster.work.after_delete(&namespaces, &object);
-            }
-        } else if object == present
-            || namespaces.table.put(name, Some(stored.version), verbs::draft(&namespaces, &object)).is_ok()
-        {
-            return;
-        }
-    }
+        true
+    });
 }
