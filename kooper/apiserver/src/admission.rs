@@ -276,10 +276,7 @@ fn refused(kind: &Kind, name: &str, why: impl Display) -> StatusError {
 /// All objects of a kind of the core group in a namespace.
 fn in_namespace(cluster: &Arc<Cluster>, resource: &str, namespace: &str) -> Vec<Value> {
     let Some(kind) = cluster.kind("", "v1", resource) else { return Vec::new() };
-    let prefix = format!("{namespace}/");
-    let snapshot = kind.table.snapshot();
-    let own = snapshot.tree.range(&prefix).take_while(|(key, _)| key.starts_with(&prefix));
-    own.map(|(_, object)| object.value()).collect()
+    kind.table.snapshot().tree.in_namespace(namespace).map(|(_, object)| object.value()).collect()
 }
 
 /// `TaintNodesByCondition`: a new node is not ready.

@@ -231,18 +231,11 @@ fn empty_namespace(cluster: &Arc<Cluster>, name: &str) {
     if !meta::is_deleting(&stored.value()) {
         return;
     }
-    let prefix = format!("{name}/");
     let mut left = 0;
     let kinds = cluster.kinds();
     for kind in kinds.stored().filter(|kind| kind.namespaced) {
         let content = |kind: &Kind| -> Vec<Arc<str>> {
-            let snapshot = kind.table.snapshot();
-            snapshot
-                .tree
-                .range(&prefix)
-                .map(|(key, _)| Arc::clone(key))
-                .take_while(|key| key.starts_with(&prefix))
-                .collect()
+            kind.table.snapshot().tree.in_namespace(name).map(|(key, _)| Arc::clone(key)).collect()
         };
         for key in content(kind) {
             drop(verbs::remove_object(cluster, kind, &key, &DeleteOptions::background()));

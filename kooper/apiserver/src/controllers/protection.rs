@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use crate::cluster::Cluster;
-use crate::meta;
+use crate::{meta, route};
 
 const CLAIM: &str = "kubernetes.io/pvc-protection";
 const VOLUME: &str = "kubernetes.io/pv-protection";
@@ -16,19 +16,17 @@ pub(super) fn release_claims(cluster: &Arc<Cluster>, namespace: &str) {
     else {
         return;
     };
-    let prefix = format!("{namespace}/");
     let snapshot = claims.table.snapshot();
-    let marked = snapshot.tree.range(&prefix).take_while(|(key, _)| key.starts_with(&prefix));
-    let marked = marked.filter(|(_, claim)| is_held(&claim.value(), CLAIM));
+    let marked = snapshot.tree.in_namespace(namespace).filter(|(_, claim)| is_held(&claim.value(), CLAIM));
     let marked: Vec<_> = marked.map(|(key, _)| Arc::clone(key)).collect();
     if marked.is_empty() {
         return;
     }
     let snapshot = pods.table.snapshot();
-    let pods = snapshot.tree.range(&prefix).take_while(|(key, _)| key.starts_with(&prefix));
-    let used: Vec<String> = pods.flat_map(|(_, pod)| claims_of(&pod.value())).collect();
+    let used = snapshot.tree.in_namespace(namespace).flat_map(|(_, pod)| claims_of(&pod.value()));
+    let used: Vec<String> = used.map(|name| route::key(namespace, &name)).collect();
     for key in marked {
-        if !used.iter().any(|name| key.strip_prefix(&prefix) == Some(name)) {
+        if !used.iter().any(|used| *used == *key) {
             super::remove_finalizer(cluster, &claims, &key, CLAIM);
         }
     }

@@ -13,14 +13,12 @@ use crate::{fields, registry, usage};
 /// Counts what the quotas of a namespace limit.
 pub(super) fn count(cluster: &Arc<Cluster>, namespace: &str) {
     let Some(quotas) = cluster.kind("", "v1", "resourcequotas").filter(|_| cluster.accounts) else { return };
-    let prefix = format!("{namespace}/");
     let snapshot = quotas.table.snapshot();
-    let own = snapshot.tree.range(&prefix).take_while(|(key, _)| key.starts_with(&prefix));
-    for (key, _) in own {
+    for (key, _) in snapshot.tree.in_namespace(namespace) {
         while let Some(stored) = quotas.table.get(key) {
             let quota = stored.value();
             let hard = Amounts::read(&quota["spec"]["hard"]);
-            let used = used(cluster, &prefix, &quota, &hard);
+            let used = used(cluster, namespace, &quota, &hard);
             let same =
                 Amounts::read(&quota["status"]["used"]) == used && Amounts::read(&quota["status"]["hard"]) == hard;
             if same && quota["status"]["hard"].is_object() {
@@ -38,7 +36,7 @@ pub(super) fn count(cluster: &Arc<Cluster>, namespace: &str) {
 }
 
 /// Returns the current usage of the resources that a quota limits.
-fn used(cluster: &Arc<Cluster>, prefix: &str, quota: &Value, hard: &Amounts) -> Amounts {
+fn used(cluster: &Arc<Cluster>, namespace: &str, quota: &Value, hard: &Amounts) -> Amounts {
     let mut used = Amounts::default();
     for kind in cluster.kinds().stored().filter(|kind| usage::is_counted(kind)) {
         let counted: Vec<_> = hard.names().filter(|name| usage::counts_for(kind, name)).collect();
@@ -49,7 +47,7 @@ fn used(cluster: &Arc<Cluster>, prefix: &str, quota: &Value, hard: &Amounts) -> 
             used.set(*name, Quantity::ZERO);
         }
         let snapshot = kind.table.snapshot();
-        for (_, object) in snapshot.tree.range(prefix).take_while(|(key, _)| key.starts_with(prefix)) {
+        for (_, object) in snapshot.tree.in_namespace(namespace) {
             let object = object.value();
             if usage::is_in_scope(kind, &object, quota) {
                 used.add(&usage::of(kind, &object).only(|name| counted.contains(&name)));

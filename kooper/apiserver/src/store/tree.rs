@@ -88,6 +88,15 @@ impl<V: Clone> Tree<V> {
         first.chain(rest).map(|(name, value)| (name, value))
     }
 
+    /// The entries of a namespace.
+    pub(crate) fn in_namespace<'a>(
+        &'a self,
+        namespace: &str,
+    ) -> impl Iterator<Item = (&'a Arc<str>, &'a V)> + use<'a, V> {
+        let prefix = format!("{namespace}/");
+        self.range(&prefix).take_while(move |(name, _)| name.starts_with(&prefix))
+    }
+
     /// The last leaf that begins at or below `name`; `None` if all begin above.
     fn leaf_of(&self, name: &str) -> Option<usize> {
         let above = self.leaves.partition_point(|leaf| leaf.first().is_some_and(|(first, _)| first.as_ref() <= name));

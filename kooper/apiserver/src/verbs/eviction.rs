@@ -87,10 +87,8 @@ fn ignores_budgets(pod: &Value) -> bool {
 /// Finds the budget of a pod and takes one disruption from it.
 fn check_budget(call: &Call<'_>, pod: &Value, dry_run: bool) -> Result<Checked, StatusError> {
     let Some(kind) = call.cluster.kind("policy", "v1", "poddisruptionbudgets") else { return Ok(Checked::Free) };
-    let namespace = meta::text(pod, "namespace");
-    let prefix = format!("{namespace}/");
     let snapshot = kind.table.snapshot();
-    let entries = snapshot.tree.range(&prefix).take_while(|(key, _)| key.starts_with(&prefix));
+    let entries = snapshot.tree.in_namespace(meta::text(pod, "namespace"));
     let mut keys = entries.filter(|(_, object)| selects(&object.value(), pod)).map(|(key, _)| key.to_string());
     let Some(key) = keys.next() else { return Ok(Checked::Free) };
     if keys.next().is_some() {
