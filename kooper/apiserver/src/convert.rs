@@ -13,7 +13,7 @@ pub(crate) struct Conversion {
     pub(crate) stored: &'static str,
     to: fn(&mut Map<String, Value>),
     from: fn(&mut Map<String, Value>),
-    /// Fields that selectors name in another way, with their names in the stored version.
+    /// Fields that selectors name in another way, or begin so, with their names in the stored version.
     fields: &'static [(&'static str, &'static str)],
 }
 
@@ -25,13 +25,7 @@ static CONVERSIONS: [Conversion; 2] = [
         to: |event| rename(event, EVENT.iter().copied()),
         from: |event| rename(event, EVENT.iter().map(|(new, old)| (*old, *new))),
         fields: &[
-            ("regarding.kind", "involvedObject.kind"),
-            ("regarding.namespace", "involvedObject.namespace"),
-            ("regarding.name", "involvedObject.name"),
-            ("regarding.uid", "involvedObject.uid"),
-            ("regarding.apiVersion", "involvedObject.apiVersion"),
-            ("regarding.resourceVersion", "involvedObject.resourceVersion"),
-            ("regarding.fieldPath", "involvedObject.fieldPath"),
+            ("regarding", "involvedObject"),
             ("reportingController", "reportingComponent"),
             // The new version has no selector for it.
             ("", "source"),
@@ -85,8 +79,9 @@ impl Conversion {
 
     /// Returns the name that selectors of this version use for a field of the stored version.
     pub(crate) fn field(&self, stored: &str) -> String {
-        let renamed = self.fields.iter().find(|(_, name)| *name == stored).map(|(name, _)| *name);
-        renamed.unwrap_or(stored).to_owned()
+        let (first, rest) = stored.split_at(stored.find('.').unwrap_or(stored.len()));
+        let renamed = self.fields.iter().find(|(_, name)| *name == first).map_or(first, |(name, _)| *name);
+        format!("{renamed}{rest}")
     }
 }
 
