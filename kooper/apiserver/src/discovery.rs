@@ -129,12 +129,7 @@ pub(crate) fn resources(
             "name": kind.resource, "singularName": kind.singular, "namespaced": kind.namespaced,
             "kind": kind.kind, "verbs": kind.verbs
         });
-        if !kind.short_names.is_empty() {
-            resource["shortNames"] = json!(kind.short_names);
-        }
-        if !kind.categories.is_empty() {
-            resource["categories"] = json!(kind.categories);
-        }
+        add_names(kind, &mut resource);
         if let Some(hash) = &kind.storage_hash {
             resource["storageVersionHash"] = json!(hash);
         }
@@ -157,6 +152,15 @@ pub(crate) fn resources(
         list["apiVersion"] = json!("v1");
     }
     Ok(Answer::json(StatusCode::OK, &list))
+}
+
+/// Adds the names of a resource that most do not have.
+fn add_names(kind: &Kind, resource: &mut Value) {
+    for (key, names) in [("shortNames", &kind.short_names), ("categories", &kind.categories)] {
+        if !names.is_empty() {
+            resource[key] = json!(names);
+        }
+    }
 }
 
 fn aggregated(cluster: &Arc<Cluster>, groups: &[String], encoding: Encoding) -> Result<Answer, StatusError> {
@@ -208,12 +212,7 @@ fn aggregated_resource(kind: &Kind) -> Value {
         "singularResource": kind.singular,
         "verbs": kind.verbs
     });
-    if !kind.short_names.is_empty() {
-        resource["shortNames"] = json!(kind.short_names);
-    }
-    if !kind.categories.is_empty() {
-        resource["categories"] = json!(kind.categories);
-    }
+    add_names(kind, &mut resource);
     if !kind.subresources.is_empty() {
         let subresources = kind.subresources.iter().map(|subresource| {
             json!({
