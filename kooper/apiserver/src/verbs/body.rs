@@ -20,7 +20,7 @@ use crate::{cel, defaults, meta, protobuf, registry};
 /// Decodes the body as an object of the call's kind. Warnings are what it has too much.
 pub(super) fn decode(call: &Call<'_>, validation: FieldValidation) -> Result<(Value, Vec<String>), StatusError> {
     let object = parse(call, &call.kind.api_version(), &call.kind.kind)?;
-    let definition = call.kind.custom.is_none().then(|| call.kind.typed().name).flatten();
+    let definition = call.kind.typed().name;
     let findings = match call.request.content_type() {
         "" | "application/json" | "*/*" => {
             decode::check(&mut serde_json::Deserializer::from_slice(&call.request.body), definition)
@@ -39,7 +39,7 @@ pub(super) fn patched(
     mut strict: Vec<String>,
     validation: FieldValidation,
 ) -> Result<(Value, Vec<String>), StatusError> {
-    let definition = call.kind.custom.is_none().then(|| call.kind.typed().name).flatten();
+    let definition = call.kind.typed().name;
     let mut findings = match text {
         Some(text) => decode::check(&mut serde_json::Deserializer::from_str(&text), definition),
         None => decode::check(&object, definition),

@@ -81,7 +81,7 @@ async fn apply(call: &Call<'_>, options: &WriteOptions, config: &Value) -> Resul
     let next = |present: Option<&Value>| {
         let mut applied =
             fields::applied(call.cluster, kind, subresource, present, config, &options.manager, options.force)?;
-        if let Some(definition) = kind.typed().name.filter(|_| kind.custom.is_none()) {
+        if let Some(definition) = kind.typed().name {
             decode::convert(&mut applied, definition).map_err(|why| misfit(config, &why))?;
         }
         let emptied = meta::emptied(&applied);
