@@ -76,9 +76,7 @@ fn resolved(schema: &Value) -> &Value {
 
 /// The definition that a schema refers to.
 fn referred(schema: &Value) -> Option<&'static Value> {
-    let reference = schema.get("$ref").or_else(|| schema["allOf"].get(0).and_then(|schema| schema.get("$ref")));
-    let name = reference.and_then(Value::as_str).and_then(|reference| reference.rsplit('/').next());
-    name.and_then(published::definition)
+    published::reference(schema).and_then(published::definition)
 }
 
 /// One version of a custom resource definition.

@@ -60,9 +60,7 @@ impl Expected {
         if *schema == Value::Bool(true) {
             return Self::Free;
         }
-        let reference = schema.get("$ref").or_else(|| schema["allOf"].get(0).and_then(|schema| schema.get("$ref")));
-        let named = reference.and_then(Value::as_str).and_then(|reference| reference.rsplit('/').next());
-        let (of, plain) = match named {
+        let (of, plain) = match published::reference(schema) {
             Some(OPERATION) => (Of::Struct(OPERATION), OPERATION.to_owned()),
             Some(name) => match published::definition_named(name) {
                 Some((name, definition)) => match name.rsplit('.').next().unwrap_or_default() {

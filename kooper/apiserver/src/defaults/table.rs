@@ -122,9 +122,7 @@ impl Type {
 
 impl Inner {
     fn read(schema: &'static Value) -> Self {
-        let reference = schema.get("$ref").or_else(|| schema["allOf"].get(0).and_then(|schema| schema.get("$ref")));
-        let reference = reference.and_then(Value::as_str).and_then(|reference| reference.rsplit('/').next());
-        match (reference, schema["type"].as_str()) {
+        match (published::reference(schema), schema["type"].as_str()) {
             (Some(name), _) if name.ends_with(".api.resource.Quantity") => Self::Quantity,
             (Some(name), _) if name.ends_with(".meta.v1.Time") => Self::Time { micros: false },
             (Some(name), _) if name.ends_with(".meta.v1.MicroTime") => Self::Time { micros: true },

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use http::StatusCode;
 use serde_json::{Map, Value, json};
 
-use super::{SCHEMAS, custom_schema, list_schema, paths, schema_name};
+use super::{custom_schema, list_schema, paths, schema_name};
 use crate::cluster::Cluster;
 use crate::http::Answer;
 use crate::kinds::Kinds;
@@ -104,8 +104,7 @@ fn operation(operation: &Value) -> Value {
 /// A schema without what version 2 does not have, and what kubectl cannot read in it.
 fn schema(of: &Value) -> Value {
     let Some(entries) = of.as_object() else { return of.clone() };
-    let reference = of["$ref"].as_str().or_else(|| of["allOf"][0]["$ref"].as_str());
-    if let Some(name) = reference.and_then(|reference| reference.strip_prefix(SCHEMAS)) {
+    if let Some(name) = published::reference(of) {
         return json!({"$ref": format!("{DEFINITIONS}{name}")});
     }
     let unknown = of["x-kubernetes-preserve-unknown-fields"] == true;

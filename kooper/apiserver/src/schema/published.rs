@@ -45,6 +45,12 @@ pub(crate) struct Typed {
     pub(crate) definition: Value,
 }
 
+/// The name of the definition that a schema refers to.
+pub(crate) fn reference(schema: &Value) -> Option<&str> {
+    let reference = schema.get("$ref").or_else(|| schema["allOf"].get(0).and_then(|schema| schema.get("$ref")));
+    reference?.as_str()?.rsplit('/').next()
+}
+
 /// A definition by the last part of its reference.
 pub(crate) fn definition(name: &str) -> Option<&'static Value> {
     let definition = DEFINITIONS.get(name)?;
