@@ -9,7 +9,7 @@ mod compaction;
 mod object;
 mod tree;
 
-use parking_lot::{Mutex, MutexGuard, RwLock, RwLockReadGuard};
+use parking_lot::{Mutex, RwLock, RwLockReadGuard};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
@@ -129,7 +129,7 @@ impl Store {
 
     /// A table for another kind.
     pub(crate) fn table(&self) -> Arc<Table> {
-        let _writing = self.version.write();
+        let _writing = self.version.writing.lock();
         let state = State { since: self.version(), ..State::default() };
         let table = Arc::new(Table {
             clock: Arc::clone(&self.version),
@@ -169,10 +169,6 @@ impl Store {
 }
 
 impl Clock {
-    fn write(&self) -> MutexGuard<'_, ()> {
-        self.writing.lock()
-    }
-
     /// The oldest version that etcd would still have.
     fn compacted(&self) -> u64 {
         // Loaded under the lock: a write notes its time before it takes a version.
@@ -239,7 +235,7 @@ impl Table {
         write: impl FnOnce(u64) -> After,
     ) -> Result<Arc<Object>, Conflict> {
         let result = {
-            let _writing = self.clock.write();
+            let _writing = self.clock.writing.lock();
             let mut state = self.state.write();
             let before = state.tree.get(name).cloned();
             if state.closed || before.as_ref().map(|object| object.version) != expected {
@@ -316,7 +312,7 @@ impl Table {
 
     /// Forgets the log, as a compaction does.
     pub(crate) fn compact(&self) {
-        let _writing = self.clock.write();
+        let _writing = self.clock.writing.lock();
         let mut state = self.state.write();
         state.trim(0, 0);
         state.since = self.clock.current.load(Ordering::Acquire);

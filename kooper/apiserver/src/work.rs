@@ -75,7 +75,7 @@ impl State {
 impl Work {
     /// Queues the follow-up work of a written state; `before` is the state that it replaces.
     pub(crate) fn after_write(&self, kind: &Kind, object: &Value, before: Option<&Value>) {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         state.queue.extend(registry::of(kind).follow_up(object, false));
         if let Some(before) = before {
             state.release_owners(kind, object, before);
@@ -98,14 +98,14 @@ impl Work {
     /// admission.
     pub(crate) fn after_refusal(&self, kind: &Kind, object: &Value) {
         if kind.namespaced {
-            self.state().queue.push_back(Task::Quotas(meta::text(object, "namespace").to_owned()));
+            self.state.lock().queue.push_back(Task::Quotas(meta::text(object, "namespace").to_owned()));
         }
     }
 
     /// Queues the follow-up work of a deletion; `object` is the last state.
     pub(crate) fn after_delete(&self, kind: &Kind, object: &Value) {
         let namespace = meta::text(object, "namespace");
-        let mut state = self.state();
+        let mut state = self.state.lock();
         // The quota tasks below count objects that this work recreates.
         state.queue.extend(registry::of(kind).follow_up(object, true));
         if kind.custom.is_some() {
@@ -135,29 +135,25 @@ impl Work {
 
     /// The next piece of work.
     pub(crate) fn next(&self) -> Option<Task> {
-        self.state().queue.pop_front()
+        self.state.lock().queue.pop_front()
     }
 
     /// The dependents of an owner.
     pub(crate) fn dependents(&self, uid: &str) -> Vec<Place> {
-        self.state().dependents.get(uid).into_iter().flatten().cloned().collect()
+        self.state.lock().dependents.get(uid).into_iter().flatten().cloned().collect()
     }
 
     pub(crate) fn has_dependents(&self, uid: &str) -> bool {
-        self.state().dependents.contains_key(uid)
+        self.state.lock().dependents.contains_key(uid)
     }
 
     /// An object is no dependent of this owner any more.
     pub(crate) fn forget(&self, uid: &str, place: &Place) {
-        self.state().forget(uid, place);
+        self.state.lock().forget(uid, place);
     }
 
     /// The dependents of an owner, which are its dependents no longer.
     pub(crate) fn take_dependents(&self, uid: &str) -> Vec<Place> {
-        self.state().dependents.remove(uid).into_iter().flatten().collect()
-    }
-
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock()
+        self.state.lock().dependents.remove(uid).into_iter().flatten().collect()
     }
 }
