@@ -87,11 +87,11 @@ fn check_access(call: &Call<'_>, review: &Value) -> Result<(), StatusError> {
     let mut causes = Vec::new();
     let given = |key: &str| spec[key].is_object();
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let attributes = &spec["nonResourceAttributes"];
+    // The real server shows its own form of them.
+    let shown = json!({"Path": text(&attributes["path"]), "Verb": text(&attributes["verb"])});
     match (given("resourceAttributes"), given("nonResourceAttributes")) {
         (true, true) => {
-            let attributes = &spec["nonResourceAttributes"];
-            // The real server shows its own form of them.
-            let shown = json!({"Path": text(&attributes["path"]), "Verb": text(&attributes["verb"])});
             let why = "cannot be specified in combination with resourceAttributes";
             causes.push(Cause::invalid("spec.nonResourceAttributes", &shown, why));
         }
@@ -114,8 +114,6 @@ fn check_access(call: &Call<'_>, review: &Value) -> Result<(), StatusError> {
             causes.push(Cause::invalid(field, &json!(of), "must match metadata.namespace"));
         }
         if given("nonResourceAttributes") {
-            let attributes = &spec["nonResourceAttributes"];
-            let shown = json!({"Path": text(&attributes["path"]), "Verb": text(&attributes["verb"])});
             let why = "disallowed on this kind of request";
             causes.push(Cause::invalid("spec.nonResourceAttributes", &shown, why));
         }
