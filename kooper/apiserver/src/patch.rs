@@ -29,7 +29,6 @@ pub mod reset;
 pub mod scale;
 pub mod schema;
 pub mod strategic;
-mod time;
 mod typed;
 pub mod types;
 pub mod update;

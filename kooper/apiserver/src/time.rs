@@ -53,6 +53,11 @@ pub(crate) fn seconds(text: &str) -> Option<u64> {
     u64::try_from(read(text)?.as_second()).ok()
 }
 
+/// The same, also for times before 1970; 0 for what is not a time.
+pub(crate) fn unix_seconds(text: &str) -> i64 {
+    read(text).map_or(0, Timestamp::as_second)
+}
+
 /// Returns whether the text is a day of the calendar, such as `2026-01-02`.
 pub(crate) fn is_date(text: &str) -> bool {
     text.len() == 10 && text.as_bytes()[4] == b'-' && text.parse::<Date>().is_ok()

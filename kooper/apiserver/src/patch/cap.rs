@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use super::managed::{Manager, Operation, Owners};
-use super::time::unix_seconds;
+use crate::time::unix_seconds;
 
 /// Maximum number of updating managers with separate entries.
 const MAX_UPDATERS: usize = 10;

@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 
 use super::fields::FieldSet;
 use super::fields_v1;
-use super::time::unix_seconds;
+use crate::time::unix_seconds;
 
 /// The identity of an entry.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
