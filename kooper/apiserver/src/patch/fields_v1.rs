@@ -8,6 +8,7 @@
 use serde_json::{Map, Number, Value};
 
 use super::fields::{Entry, FieldSet};
+use super::format::html_escaped;
 use super::literal::Literal;
 use super::path::PathElement;
 
@@ -30,8 +31,7 @@ fn encode_element(element: &PathElement) -> String {
     match element {
         PathElement::Field(name) => format!("f:{name}"),
         PathElement::Key(keys) => {
-            let keys =
-                keys.iter().map(|(name, Literal(value))| format!("{}:{}", json_string(name, false), json(value)));
+            let keys = keys.iter().map(|(name, Literal(value))| format!("{}:{}", Value::from(&**name), json(value)));
             format!("k:{{{}}}", keys.collect::<Vec<_>>().join(","))
         }
         PathElement::Value(Literal(value)) => format!("v:{}", json(value)),
@@ -44,7 +44,7 @@ fn encode_element(element: &PathElement) -> String {
 fn json(value: &Value) -> String {
     match value {
         Value::Number(number) => json_number(number),
-        Value::String(text) => json_string(text, true),
+        Value::String(_) => html_escaped(&value.to_string()),
         other => other.to_string(),
     }
 }
@@ -58,18 +58,6 @@ fn json_number(number: &Number) -> String {
         Some(float) if number.is_f64() => float.to_string(),
         _ => number.to_string(),
     }
-}
-
-fn json_string(text: &str, for_html: bool) -> String {
-    let quoted = Value::from(text).to_string();
-    if !for_html || !quoted.contains(['<', '>', '&', '\u{2028}', '\u{2029}']) {
-        return quoted;
-    }
-    let escape = |char: char| match char {
-        '<' | '>' | '&' | '\u{2028}' | '\u{2029}' => format!("\\u{:04x}", u32::from(char)),
-        char => char.to_string(),
-    };
-    quoted.chars().map(escape).collect()
 }
 
 /// Reads `fieldsV1`. Steps of unknown kinds are left out.

@@ -56,6 +56,13 @@ pub(crate) fn quote(text: &str) -> String {
     })
 }
 
+/// As Go's encoder writes JSON. Outside of strings none of these occur.
+pub(super) fn html_escaped(json: &str) -> String {
+    let escapes =
+        [('<', "\\u003c"), ('>', "\\u003e"), ('&', "\\u0026"), ('\u{2028}', "\\u2028"), ('\u{2029}', "\\u2029")];
+    escapes.iter().fold(json.to_owned(), |json, (char, escape)| json.replace(*char, escape))
+}
+
 /// Approximates Go's `unicode.IsPrint`. Of the characters that aren't letters,
 /// marks, numbers, punctuation or symbols, it knows only the common ones:
 /// controls, spaces other than U+0020, and invisible format characters.

@@ -9,7 +9,7 @@
 
 use serde_json::{Map, Value};
 
-use super::last_applied::html_escaped;
+use super::format::html_escaped;
 
 /// The bytes that the copies of one patch may add.
 const MOST_COPIED: usize = 3 << 20;

@@ -8,6 +8,7 @@ use serde_json::Value;
 use super::conflict::Conflicts;
 use super::field_manager::FieldManager;
 use super::fields::FieldSet;
+use super::format::html_escaped;
 use super::typed::compare::compare;
 use super::typed::field_set::field_set;
 use super::typed::validate::validate;
@@ -66,11 +67,4 @@ pub(super) fn refresh(object: &mut Value, config: &Value) {
 
 fn annotation(object: &Value) -> Option<&str> {
     object["metadata"]["annotations"][ANNOTATION].as_str().filter(|text| !text.is_empty())
-}
-
-/// As Go's encoder writes JSON. Outside of strings none of these occur.
-pub(super) fn html_escaped(json: &str) -> String {
-    let escapes =
-        [('<', "\\u003c"), ('>', "\\u003e"), ('&', "\\u0026"), ('\u{2028}', "\\u2028"), ('\u{2029}', "\\u2029")];
-    escapes.iter().fold(json.to_owned(), |json, (char, escape)| json.replace(*char, escape))
 }
