@@ -92,23 +92,14 @@ impl Doubled {
 
 impl fmt::Display for Doubled {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let comma = |f: &mut fmt::Formatter<'_>, at: usize| if at > 0 { f.write_str(",") } else { Ok(()) };
         match self {
             Self::Object(members) => {
-                f.write_str("{")?;
-                for (at, (key, value)) in members.iter().enumerate() {
-                    comma(f, at)?;
-                    write!(f, "{}:{value}", json!(key))?;
-                }
-                f.write_str("}")
+                let members: Vec<_> = members.iter().map(|(key, value)| format!("{}:{value}", json!(key))).collect();
+                write!(f, "{{{}}}", members.join(","))
             }
             Self::List(items) => {
-                f.write_str("[")?;
-                for (at, item) in items.iter().enumerate() {
-                    comma(f, at)?;
-                    write!(f, "{item}")?;
-                }
-                f.write_str("]")
+                let items: Vec<_> = items.iter().map(ToString::to_string).collect();
+                write!(f, "[{}]", items.join(","))
             }
             Self::Other(value) => write!(f, "{value}"),
         }
