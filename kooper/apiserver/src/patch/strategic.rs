@@ -152,14 +152,17 @@ fn list_field<'t>(node: &Node<'t>, name: &str) -> Result<(Node<'t>, Strategy), S
 
 /// A value of a patch for which there is nothing to merge with: without maps
 /// that have a directive. `None` if it is such a map itself.
-fn without_directives(value: Value) -> Option<Value> {
-    Some(match value {
-        Value::Object(map) if map.contains_key(DIRECTIVE) => return None,
-        Value::Object(map) => {
-            let kept = map.into_iter().filter_map(|(name, value)| Some((name, without_directives(value)?)));
-            Value::Object(kept.collect())
-        }
-        Value::Array(items) => Value::Array(items.into_iter().filter_map(without_directives).collect()),
-        scalar => scalar,
-    })
+fn without_directives(mut value: Value) -> Option<Value> {
+    is_plain(&mut value).then_some(value)
+}
+
+/// Removes maps with a directive from the value. Returns `false` if the value itself is such a map.
+fn is_plain(value: &mut Value) -> bool {
+    match value {
+        Value::Object(members) if members.contains_key(DIRECTIVE) => return false,
+        Value::Object(members) => members.retain(|_, value| is_plain(value)),
+        Value::Array(items) => items.retain_mut(is_plain),
+        _ => {}
+    }
+    true
 }

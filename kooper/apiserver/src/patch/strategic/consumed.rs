@@ -4,7 +4,7 @@ use serde_json::{Map, Value};
 
 use super::super::merge::drop_nulls;
 use super::super::schema::{Node, Schema};
-use super::{DELETE_FROM, DIRECTIVE, RETAIN_KEYS, SET_ORDER, field, list_field, parallel_list, same_type};
+use super::{DELETE_FROM, DIRECTIVE, RETAIN_KEYS, SET_ORDER, field, is_plain, list_field, parallel_list, same_type};
 
 /// Returns the rest of a patch after it was merged into an object.
 pub(crate) fn consumed(original: &Value, patch: &Value, schema: &Schema) -> Value {
@@ -76,15 +76,4 @@ fn items(original: &[Value], patch: &mut [Value], node: &Node<'_>, key: &str) {
             map(original, patch, node);
         }
     }
-}
-
-/// Removes maps with a directive from the value. Returns `false` if the value itself is such a map.
-fn is_plain(value: &mut Value) -> bool {
-    match value {
-        Value::Object(members) if members.contains_key(DIRECTIVE) => return false,
-        Value::Object(members) => members.retain(|_, value| is_plain(value)),
-        Value::Array(items) => items.retain_mut(is_plain),
-        _ => {}
-    }
-    true
 }

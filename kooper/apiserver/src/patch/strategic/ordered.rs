@@ -6,7 +6,7 @@ use super::super::format::display;
 use super::super::schema::Node;
 use super::list::{are_maps, merge_list};
 use super::order::{identity, in_order, item_identity, places, split_by};
-use super::{DIRECTIVE, SET_ORDER, StrategicError, list_field, parallel_list, without_directives};
+use super::{DIRECTIVE, SET_ORDER, StrategicError, is_plain, list_field, parallel_list};
 
 /// Merges the lists of which the patch gives the order, and takes them and
 /// their orders out of the patch.
@@ -38,10 +38,10 @@ pub(super) fn merge_ordered(
         let merged = match (before, added) {
             (None, None) => continue,
             (Some(before), None) => before,
-            (None, Some(added)) => match without_directives(Value::Array(added)) {
-                Some(Value::Array(added)) => added,
-                _ => continue,
-            },
+            (None, Some(mut added)) => {
+                added.retain_mut(is_plain);
+                added
+            }
             (Some(before), Some(added)) if strategy.merge => merge_list(before, added, &item, merge_key, false)?,
             (Some(_), Some(added)) => added,
         };
