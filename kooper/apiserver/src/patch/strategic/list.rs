@@ -26,8 +26,7 @@ pub(super) fn merge_list(
             return Err(StrategicError::Content("cannot merge lists without merge key for struct".to_owned()));
         };
         let (original, patch) = obey_directives(original, patch, key)?;
-        let (merged, original) = merge_maps(original, &patch, key, item)?;
-        (merged, original, patch)
+        (merge_maps(&original, &patch, key, item)?, original, patch)
     } else if is_deletion {
         let gone: HashSet<String> = patch.iter().map(identity).collect();
         return Ok(original.into_iter().filter(|value| !gone.contains(&identity(value))).collect());
@@ -87,21 +86,15 @@ fn obey_directives(
     Ok((original.into_iter().filter(kept).collect(), plain))
 }
 
-/// Merges maps of the same key and appends the others. Returns the original
-/// beside it, by which the order is found.
-fn merge_maps(
-    original: Vec<Value>,
-    patch: &[Value],
-    key: &str,
-    item: &Node<'_>,
-) -> Result<(Vec<Value>, Vec<Value>), StrategicError> {
+/// Merges maps of the same key and appends the others.
+fn merge_maps(original: &[Value], patch: &[Value], key: &str, item: &Node<'_>) -> Result<Vec<Value>, StrategicError> {
     let mut places: HashMap<String, usize> = HashMap::new();
     for (place, item) in original.iter().enumerate() {
         if let Some(value) = item.get(key) {
             places.entry(identity(value)).or_insert(place);
         }
     }
-    let mut merged = original.clone();
+    let mut merged = original.to_vec();
     for patch in patch {
         let value = patch.get(key).ok_or_else(|| StrategicError::no_merge_key(patch, key))?;
         match places.get(&identity(value)) {
@@ -117,7 +110,7 @@ fn merge_maps(
             }
         }
     }
-    Ok((merged, original))
+    Ok(merged)
 }
 
 /// The values, each once. The last takes the place of one that goes, since
