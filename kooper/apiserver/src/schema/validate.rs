@@ -138,11 +138,8 @@ fn check_array(items: &[Value], old: Option<&Value>, schema: &Value, path: &str,
         let why = format!("{path} in body should have at least {least} items");
         causes.push(Cause::invalid(path, &json!(items.len()), why));
     }
-    // Only items with keys can be found again.
-    let keys = keys(schema);
-    let old = old.and_then(Value::as_array).filter(|_| !keys.is_empty());
     for (index, item) in items.iter().enumerate() {
-        let old = old.and_then(|old| old.iter().find(|old| key_of(&keys, old) == key_of(&keys, item)));
+        let old = old.and_then(|old| same_item(schema, item, old.as_array()?));
         check(item, old, &schema["items"], &format!("{path}[{index}]"), causes);
     }
 }
@@ -156,8 +153,10 @@ fn keys(schema: &Value) -> Vec<&str> {
     keys.filter_map(Value::as_str).collect()
 }
 
-fn key_of<'a>(keys: &[&str], item: &'a Value) -> Vec<&'a Value> {
-    keys.iter().map(|key| &item[*key]).collect()
+/// The item that has the same keys as another one; only items with keys can be found again.
+pub(super) fn same_item<'a>(schema: &Value, item: &Value, items: &'a [Value]) -> Option<&'a Value> {
+    let keys = Some(keys(schema)).filter(|keys| !keys.is_empty())?;
+    items.iter().find(|other| keys.iter().all(|key| other[*key] == item[*key]))
 }
 
 /// The items that lists have twice, where their schema forbids that.
@@ -183,7 +182,7 @@ fn find_repeated(value: &Value, schema: &Value, path: &str, causes: &mut Vec<Cau
             for (index, item) in items.iter().enumerate() {
                 let at = format!("{path}[{index}]");
                 if !keys.is_empty() {
-                    if items[..index].iter().any(|other| key_of(&keys, other) == key_of(&keys, item)) {
+                    if same_item(schema, item, &items[..index]).is_some() {
                         let key: serde_json::Map<_, _> =
                             keys.iter().map(|key| ((*key).to_owned(), item[*key].clone())).collect();
                         causes.push(Cause::duplicate(at.as_str(), &Value::Object(key)));

@@ -6,11 +6,12 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::data::data;
-use super::ratchet::{Ratchet, element};
+use super::ratchet::Ratchet;
 use super::{Rule, Rules, is_embedded};
 use crate::cause::Cause;
 use crate::cel::{self, CANCELLED, Program};
 use crate::patch::format::quote;
+use crate::schema::validate::same_item;
 
 /// The most that the rules of an object may cost together.
 const BUDGET: u64 = 10_000_000;
@@ -43,7 +44,7 @@ impl<'a> Place<'a> {
 
     fn item(self, value: &'a Value, path: &'a str) -> Self {
         let schema = &self.schema["items"];
-        let old = self.old.and_then(|old| element(self.schema, value, old));
+        let old = self.old.and_then(|old| same_item(self.schema, value, old.as_array()?));
         let ratchet = self.ratchet.element(self.schema, value);
         Self { schema, root: is_embedded(schema), value, old, path, ratchet }
     }

@@ -2,6 +2,8 @@
 
 use serde_json::Value;
 
+use crate::schema::validate::same_item;
+
 /// A value, or the nearest one around it, beside what it was before.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Ratchet<'a> {
@@ -31,15 +33,7 @@ impl<'a> Ratchet<'a> {
     /// That of an element of a list with this schema.
     pub(super) fn element(self, schema: &Value, now: &'a Value) -> Self {
         let Some((_, before)) = self.current else { return self };
-        Self { current: element(schema, now, before).map(|before| (now, before)), parent: self.current }
+        let before = before.as_array().and_then(|before| same_item(schema, now, before));
+        Self { current: before.map(|before| (now, before)), parent: self.current }
     }
-}
-
-/// The element of a former list that has the same keys.
-pub(super) fn element<'a>(schema: &Value, item: &Value, former: &'a Value) -> Option<&'a Value> {
-    if schema["x-kubernetes-list-type"] != "map" {
-        return None;
-    }
-    let keys = || schema["x-kubernetes-list-map-keys"].as_array().into_iter().flatten().filter_map(Value::as_str);
-    former.as_array()?.iter().find(|other| keys().all(|key| other.get(key) == item.get(key)))
 }
