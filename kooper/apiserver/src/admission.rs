@@ -19,7 +19,7 @@ use crate::cluster::Cluster;
 use crate::identity::User;
 use crate::kinds::Kind;
 use crate::meta;
-use crate::status::{StatusError, details, qualified};
+use crate::status::StatusError;
 
 /// NamespaceLifecycle: nothing is created in a namespace that is absent or going.
 pub(crate) fn check_namespace(
@@ -51,10 +51,8 @@ pub(crate) fn check_definition(kind: &Kind, object: &Value) -> Result<(), Status
     if !kind.custom.as_ref().is_some_and(|definition| definition.is_ending()) {
         return Ok(());
     }
-    let (name, resource) = (meta::text(object, "name"), format!("{}.{}", kind.resource, kind.group));
-    let named = if name.is_empty() { resource } else { format!("{resource} {name:?}") };
-    let message = format!("{named} is forbidden: create not allowed while custom resource definition is terminating");
-    Err(StatusError::forbidden(message, details(name, &kind.group, &kind.resource)))
+    let why = "create not allowed while custom resource definition is terminating";
+    Err(refused(kind, meta::text(object, "name"), why))
 }
 
 /// What a request does to an object.
@@ -268,9 +266,7 @@ fn not_admitted(kind: &Kind, object: &Value, why: impl Display) -> StatusError {
 }
 
 fn refused(kind: &Kind, name: &str, why: impl Display) -> StatusError {
-    let resource = qualified(&kind.resource, &kind.group);
-    let message = format!("{resource} {name:?} is forbidden: {why}");
-    StatusError::forbidden(message, details(name, &kind.group, &kind.resource))
+    StatusError::forbidden_named(&kind.group, &kind.resource, name, why)
 }
 
 /// All objects of a kind of the core group in a namespace.

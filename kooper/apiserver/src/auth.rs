@@ -13,7 +13,7 @@ use crate::cluster::Cluster;
 use crate::http::Request;
 use crate::identity::{AUDIENCE, Granted, User};
 use crate::route::Target;
-use crate::status::{StatusError, details, qualified};
+use crate::status::StatusError;
 
 /// The user whose token the request carries.
 pub(crate) fn user(cluster: &Cluster, request: &Request) -> Result<User, StatusError> {
@@ -112,12 +112,9 @@ pub(crate) fn check_resource(
 /// The refusal of what a user may not do with a resource, with a reason where there is one.
 fn denied(user: &User, verb: &str, target: &Target, why: &str) -> StatusError {
     let name = target.name.as_deref().unwrap_or_default();
-    let subject = qualified(&target.resource, &target.group);
-    let what =
-        if name.is_empty() { format!("{subject} is forbidden") } else { format!("{subject} {name:?} is forbidden") };
     let why = if why.is_empty() { String::new() } else { format!(": {why}") };
-    let message = format!("{what}: {}{why}", Attributes::of(verb, target).denied(user));
-    StatusError::forbidden(message, details(name, &target.group, &target.resource))
+    let why = Attributes::of(verb, target).denied(user) + &why;
+    StatusError::forbidden_named(&target.group, &target.resource, name, why)
 }
 
 /// Refuses a path that is not a resource.

@@ -203,6 +203,13 @@ impl StatusError {
         Self::new(StatusCode::FORBIDDEN, "Forbidden", message).with_details(details)
     }
 
+    /// This may not be done with an object, or with any where it has no name.
+    pub(crate) fn forbidden_named(group: &str, resource: &str, name: &str, why: impl Display) -> Self {
+        let subject = qualified(resource, group);
+        let subject = if name.is_empty() { subject } else { format!("{subject} {name:?}") };
+        Self::forbidden(format!("{subject} is forbidden: {why}"), details(name, group, resource))
+    }
+
     pub(crate) fn expired(message: impl Into<String>) -> Self {
         Self::new(StatusCode::GONE, "Expired", message)
     }

@@ -291,8 +291,8 @@ pub(crate) fn remove_object(
             || kind.is_namespace() && !meta::is_deleting(&present)
             || next["spec"]["finalizers"].as_array().is_some_and(|list| kind.is_namespace() && !list.is_empty());
         if kind.is_namespace() && matches!(name, "default" | "kube-system" | "kube-public") {
-            let why = format!("namespaces {name:?} is forbidden: this namespace may not be deleted");
-            return Err(StatusError::forbidden(why, details(name, "", "namespaces")));
+            let why = "this namespace may not be deleted";
+            return Err(StatusError::forbidden_named("", "namespaces", name, why));
         }
         let running = present["metadata"]["deletionGracePeriodSeconds"].as_i64();
         let graceful = registry::of(kind).ends_gracefully();

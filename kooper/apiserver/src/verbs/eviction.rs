@@ -8,7 +8,7 @@ use super::{Call, WriteOptions, body, draft, warned};
 use crate::http::Answer;
 use crate::kinds::Kind;
 use crate::select::LabelSelector;
-use crate::status::{self, StatusError, details};
+use crate::status::{self, StatusError};
 use crate::{conditions, fields, meta, time};
 
 /// The seconds after which a client may try again while the budget's status is out of date.
@@ -133,10 +133,7 @@ fn decrement(kind: &Kind, budget: &Value, pod: &str) -> Result<Value, StatusErro
     if count("observedGeneration") < budget["metadata"]["generation"].as_i64().unwrap_or(0) {
         return Err(still_processed(name));
     }
-    let forbidden = |why: &str| {
-        let message = format!("poddisruptionbudget.policy {name:?} is forbidden: {why}");
-        Err(StatusError::forbidden(message, details(name, &kind.group, "poddisruptionbudget")))
-    };
+    let forbidden = |why| Err(StatusError::forbidden_named(&kind.group, "poddisruptionbudget", name, why));
     if count("disruptionsAllowed") < 0 {
         return forbidden("pdb disruptions allowed is negative");
     }
