@@ -18,7 +18,7 @@ use crate::patch::schema::Schema;
 use crate::patch::versions::{OneVersion, Versions};
 use crate::patch::{managed, noop, zero};
 use crate::schema::Typed;
-use crate::status::{StatusError, details};
+use crate::status::StatusError;
 use crate::{registry, time};
 
 /// All versions in which a kind is served.
@@ -285,8 +285,7 @@ fn refusal(error: &ApplyError) -> StatusError {
                     "field": conflict.path.to_string()
                 })
             });
-            let mut about = details("", "", "");
-            about["causes"] = causes.collect();
+            let about = json!({"causes": causes.collect::<Value>()});
             StatusError::new(StatusCode::CONFLICT, "Conflict", message).with_details(about)
         }
     }
