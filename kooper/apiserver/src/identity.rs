@@ -11,7 +11,7 @@ pub(crate) use self::token::{AUDIENCE, Bound, Grant, Granted};
 use crate::random;
 
 /// The members of this group may do everything.
-const MASTERS: &str = "system:masters";
+pub(crate) const MASTERS: &str = "system:masters";
 
 /// Who makes a request, as authorization sees them.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -53,8 +53,7 @@ impl User {
     /// The user as an impersonated one: ServiceAccounts are in their groups, and all but the anonymous are authenticated.
     pub(crate) fn impersonated(mut self) -> Self {
         if self.groups.is_empty()
-            && let Some((namespace, name)) =
-                self.name.strip_prefix("system:serviceaccount:").and_then(|rest| rest.split_once(':'))
+            && let Some((namespace, name)) = account_name(&self.name)
         {
             self = Self::service_account(namespace, name);
         }
@@ -99,6 +98,11 @@ impl User {
     pub(crate) fn is_master(&self) -> bool {
         self.groups.iter().any(|group| group == MASTERS)
     }
+}
+
+/// The namespace and the name of the ServiceAccount whose name as a user this is.
+pub(crate) fn account_name(name: &str) -> Option<(&str, &str)> {
+    name.strip_prefix("system:serviceaccount:").and_then(|rest| rest.split_once(':'))
 }
 
 /// The tokens of one server.

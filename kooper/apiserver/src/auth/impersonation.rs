@@ -5,12 +5,11 @@ use std::sync::Arc;
 use super::{check_path, check_resource};
 use crate::cluster::Cluster;
 use crate::http::Request;
-use crate::identity::User;
+use crate::identity::{MASTERS, User, account_name};
 use crate::route::{self, Route, Target};
 use crate::status::StatusError;
 
 const GROUP: &str = "authentication.k8s.io";
-const MASTERS: &str = "system:masters";
 
 /// The user that a request asks to act as.
 struct Wanted<'a> {
@@ -75,10 +74,6 @@ fn check_constrained(
 
 fn node_name(name: &str) -> Option<&str> {
     name.strip_prefix("system:node:").filter(|node| !node.is_empty())
-}
-
-fn account_name(name: &str) -> Option<(&str, &str)> {
-    name.strip_prefix("system:serviceaccount:").and_then(|rest| rest.split_once(':'))
 }
 
 impl Wanted<'_> {
