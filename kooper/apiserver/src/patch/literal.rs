@@ -35,28 +35,18 @@ impl Ord for Literal {
 /// As messages show it: strings are quoted.
 impl fmt::Display for Literal {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write_text(&self.0, formatter)
+        formatter.write_str(&text(&self.0))
     }
 }
 
-fn write_text(value: &Value, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+fn text(value: &Value) -> String {
     match value {
-        Value::Null => formatter.write_str("null"),
-        Value::Bool(flag) => write!(formatter, "{flag}"),
-        Value::Number(number) => formatter.write_str(&format::number(number)),
-        Value::String(text) => formatter.write_str(&format::quote(text)),
-        Value::Array(items) => {
-            formatter.write_str("[")?;
-            for (index, item) in items.iter().enumerate() {
-                formatter.write_str(if index == 0 { "" } else { "," })?;
-                write_text(item, formatter)?;
-            }
-            formatter.write_str("]")
-        }
-        Value::Object(map) => map.iter().try_for_each(|(key, value)| {
-            write!(formatter, "{key}=")?;
-            write_text(value, formatter)
-        }),
+        Value::Null => "null".to_owned(),
+        Value::Bool(flag) => flag.to_string(),
+        Value::Number(number) => format::number(number),
+        Value::String(text) => format::quote(text),
+        Value::Array(items) => format!("[{}]", items.iter().map(text).collect::<Vec<_>>().join(",")),
+        Value::Object(map) => map.iter().map(|(key, value)| format!("{key}={}", text(value))).collect(),
     }
 }
 

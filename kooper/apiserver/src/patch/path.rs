@@ -32,12 +32,8 @@ impl fmt::Display for PathElement {
         match self {
             Self::Field(name) => write!(formatter, ".{name}"),
             Self::Key(keys) => {
-                formatter.write_str("[")?;
-                for (index, (name, value)) in keys.iter().enumerate() {
-                    let comma = if index == 0 { "" } else { "," };
-                    write!(formatter, "{comma}{name}={value}")?;
-                }
-                formatter.write_str("]")
+                let keys: Vec<_> = keys.iter().map(|(name, value)| format!("{name}={value}")).collect();
+                write!(formatter, "[{}]", keys.join(","))
             }
             Self::Value(value) => write!(formatter, "[={value}]"),
             Self::Index(index) => write!(formatter, "[{index}]"),
