@@ -101,18 +101,15 @@ impl Walk {
 
     fn visit_items(&mut self, node: &Node<'_>, old: &[Value], new: &[Value]) {
         let Some(child) = node.item() else { return };
-        let mut pairs: BTreeMap<PathElement, (Vec<&Value>, Vec<&Value>)> = BTreeMap::new();
-        for value in old {
-            if let Ok(element) = item::path_element(node, value) {
-                pairs.entry(element).or_default().0.push(value);
+        let mut pairs: BTreeMap<PathElement, [Vec<&Value>; 2]> = BTreeMap::new();
+        for (side, values) in [old, new].into_iter().enumerate() {
+            for value in values {
+                if let Ok(element) = item::path_element(node, value) {
+                    pairs.entry(element).or_default()[side].push(value);
+                }
             }
         }
-        for value in new {
-            if let Ok(element) = item::path_element(node, value) {
-                pairs.entry(element).or_default().1.push(value);
-            }
-        }
-        for (element, (old, new)) in pairs {
+        for (element, [old, new]) in pairs {
             self.path.push(element);
             match (old.as_slice(), new.as_slice()) {
                 (old @ ([] | [_]), new @ ([] | [_])) => self.visit(&child, old.first().copied(), new.first().copied()),
