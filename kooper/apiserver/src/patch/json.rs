@@ -122,10 +122,7 @@ fn overlaps(operation: &Value, path: &str) -> bool {
 /// The value that holds what a path names, and the path's last part.
 fn holder<'a>(document: &'a mut Value, path: &str) -> Result<(&'a mut Value, String), DoesNotFit> {
     let mut parts: Vec<_> = path.split('/').skip(1).map(unescaped).collect();
-    let last = match parts.pop() {
-        Some(last) => last,
-        None => path.to_owned(),
-    };
+    let last = parts.pop().unwrap_or_else(|| path.to_owned());
     let mut at = document;
     for part in parts {
         at = match at {
@@ -191,10 +188,7 @@ fn remove(document: &mut Value, path: &str) -> Result<Value, DoesNotFit> {
     let (holder, last) = holder(document, path)?;
     match holder {
         Value::Object(entries) => Map::remove(entries, &last).ok_or(DoesNotFit),
-        Value::Array(items) => {
-            let index = index(items, &last, false)?;
-            Ok(items.remove(index))
-        }
+        Value::Array(items) => Ok(items.remove(index(items, &last, false)?)),
         _ => Err(DoesNotFit),
     }
 }
