@@ -44,12 +44,11 @@ fn validate(target: &Value) -> Result<(), StatusError> {
     if text("name").is_empty() {
         causes.push(Cause::required("target.name", ""));
     }
-    // The real server has no Status for these.
-    let failed = |message: String| Err(StatusError::new(StatusCode::INTERNAL_SERVER_ERROR, "", message));
-    match causes.as_slice() {
-        [] => Ok(()),
-        causes => failed(Cause::list(causes)),
+    if causes.is_empty() {
+        return Ok(());
     }
+    // The real server has no Status for these.
+    Err(StatusError::new(StatusCode::INTERNAL_SERVER_ERROR, "", Cause::list(&causes)))
 }
 
 /// Writes the node's name into the pod.
