@@ -91,12 +91,6 @@ impl SlotRecord {
     }
 }
 
-/// Returns `true` if a resource version is older than another one. Versions that are not numbers are never older.
-pub(crate) fn is_older(version: &str, known: &str) -> bool {
-    let number = |version: &str| version.parse::<u64>().ok();
-    number(version).zip(number(known)).is_some_and(|(version, known)| version < known)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -109,11 +103,5 @@ mod tests {
         for text in ["", "3", "3/17", "3/17/", "x/17/pod", "300/17/pod"] {
             assert!(text.parse::<Session>().is_err(), "{text}");
         }
-    }
-
-    #[test]
-    fn an_older_version_is_recognised() {
-        assert!(is_older("9", "10") && !is_older("10", "10"));
-        assert!(!is_older("11", "10") && !is_older("a", "10") && !is_older("9", "b"));
     }
 }

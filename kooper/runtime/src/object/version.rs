@@ -9,3 +9,14 @@ pub fn older(version: &str, than: &str) -> bool {
         _ => false,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_are_compared_as_integers_and_other_strings_have_no_order() {
+        assert!(older("9", "10") && !older("10", "10") && !older("11", "10"));
+        assert!(!older("a", "10") && !older("9", "b"));
+    }
+}

@@ -5,13 +5,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kooper_base::leader::scope::WatchedNamespaces;
+use kooper_runtime::internal::object::older;
 
 use super::Moment;
 use crate::hash::Shard;
 use crate::map::{MapRecord, MapWrite, ShardMap};
 use crate::mutant::Mutant;
 use crate::overrides::Overrides;
-use crate::session::{Session, is_older};
+use crate::session::Session;
 
 /// A shard that was given away by a write whose result is unknown. The write may be committed
 /// as long as its base is the stored version.
@@ -169,7 +170,7 @@ impl MapView {
     }
 
     fn is_older(&self, found: &MapRecord) -> bool {
-        self.version().is_some_and(|known| is_older(&found.version, known))
+        self.version().is_some_and(|known| older(&found.version, known))
     }
 
     /// Returns `true` if two reads in a row that were sent after the known version had been received have found an older

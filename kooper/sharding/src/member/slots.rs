@@ -6,12 +6,13 @@ use std::time::Duration;
 
 use kooper_base::leader::lease_state::{LeaseWrite, Terms};
 use kooper_base::leader::scope::WatchedNamespaces;
+use kooper_runtime::internal::object::older;
 
 use super::map_view::MapView;
 use super::{Moment, Standby};
 use crate::hash::fraction;
 use crate::mutant::Mutant;
-use crate::session::{Announcement, Session, SlotRecord, is_older};
+use crate::session::{Announcement, Session, SlotRecord};
 
 /// So many of the free slots are acquired next: they are watched, or read as often as those in use.
 const SPARE: usize = 3;
@@ -41,7 +42,7 @@ struct Slot {
 impl Slot {
     /// Returns `true` if what is known is newer than a record.
     fn is_newer(&self, found: &SlotRecord) -> bool {
-        self.record.as_ref().is_some_and(|known| is_older(&found.record.version, &known.record.version))
+        self.record.as_ref().is_some_and(|known| older(&found.record.version, &known.record.version))
     }
 }
 
