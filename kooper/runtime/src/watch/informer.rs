@@ -12,7 +12,6 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::stream::BoxStream;
 use futures_util::{FutureExt, StreamExt};
 use parking_lot::Mutex;
 use tokio::sync::watch;
@@ -22,7 +21,7 @@ use tokio_util::sync::CancellationToken;
 use crate::backoff::{Backoff, fraction};
 use crate::error;
 use crate::object::{MalformedObject, Object, older};
-use crate::watch::retriever::{ErasedRetriever, Event, ListRequest, RetrieveError, WatchRequest};
+use crate::watch::retriever::{ErasedRetriever, Event, Events, ListRequest, RetrieveError, WatchRequest};
 use crate::watch::selection::CacheSelection;
 use crate::watch::store::{Change, Store};
 
@@ -31,8 +30,6 @@ use liveness::{Liveness, Probe, Verdict, current_version};
 pub use shared::{SharedWatches, Watched};
 use status::TRIES;
 pub(crate) use status::WatchStatus;
-
-type Events = BoxStream<'static, Result<Event, RetrieveError>>;
 
 /// A watch that ends sooner without an event counts as failed. No silence is shorter.
 const SHORT: Duration = Duration::from_secs(1);

@@ -28,6 +28,7 @@ pub use closures::from_fns;
 pub(crate) use closures::snapshot;
 #[doc(hidden)]
 pub use erased::ErasedRetriever;
+pub(crate) use erased::Events;
 pub use erased::erase;
 #[doc(hidden)]
 pub use shard_selector::{ShardSelector, fnv1a};

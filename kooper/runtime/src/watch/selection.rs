@@ -6,11 +6,12 @@ use std::time::Duration;
 
 use futures_util::StreamExt;
 use futures_util::future::BoxFuture;
-use futures_util::stream::BoxStream;
 use parking_lot::Mutex;
 use tokio::sync::watch;
 
-use super::retriever::{ErasedRetriever, Event, ListRequest, Page, RetrieveError, Scope, ShardSelector, WatchRequest};
+use super::retriever::{
+    ErasedRetriever, Event, Events, ListRequest, Page, RetrieveError, Scope, ShardSelector, WatchRequest,
+};
 use crate::error::chain;
 use crate::object::Object;
 
@@ -178,10 +179,7 @@ impl<F: Fn(Scope) -> Arc<dyn ErasedRetriever> + Send + Sync> ErasedRetriever for
         })
     }
 
-    fn watch(
-        &self,
-        request: WatchRequest,
-    ) -> BoxFuture<'_, Result<BoxStream<'static, Result<Event, RetrieveError>>, RetrieveError>> {
+    fn watch(&self, request: WatchRequest) -> BoxFuture<'_, Result<Events, RetrieveError>> {
         Box::pin(async move {
             if request.initial_events {
                 *self.state.lock() = None;

@@ -9,7 +9,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
-use futures_util::stream::{self, BoxStream, Stream};
+use futures_util::stream::{self, Stream};
 use http::header::{ACCEPT, ACCEPT_ENCODING, HeaderValue};
 use http::{Request, Response, Uri};
 use http_body::Frame;
@@ -25,7 +25,7 @@ use tokio::time::{sleep, timeout};
 use super::frames::{EventReader, PageReader};
 use super::shard_selector::{ShardSelector, fnv1a};
 use super::status::status_error;
-use super::{Event, ListRequest, Page, RetrieveError, Retriever, WatchRequest};
+use super::{Event, Events, ListRequest, Page, RetrieveError, Retriever, WatchRequest};
 use crate::backoff::fraction;
 use crate::client::requested_pause;
 use crate::object::kind::is_metadata;
@@ -192,9 +192,6 @@ impl<K: Resource<DynamicType = ()> + 'static> Retriever<K> for ApiRetriever<K> {
         Some(SILENCE)
     }
 }
-
-/// The events of a watch.
-type Events = BoxStream<'static, Result<Event, RetrieveError>>;
 
 impl Endpoint {
     fn list(&self, request: ListRequest) -> BoxFuture<'_, Result<Page, RetrieveError>> {

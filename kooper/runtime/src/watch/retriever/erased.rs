@@ -10,15 +10,15 @@ use futures_util::stream::BoxStream;
 
 use super::{Event, ListRequest, Page, RetrieveError, Retriever, WatchRequest};
 
+/// The events of a watch.
+pub(crate) type Events = BoxStream<'static, Result<Event, RetrieveError>>;
+
 /// A retriever of any kind, as the informer holds it.
 pub trait ErasedRetriever: Send + Sync {
     /// As [`Retriever::list`].
     fn list(&self, request: ListRequest) -> BoxFuture<'_, Result<Page, RetrieveError>>;
     /// As [`Retriever::watch`].
-    fn watch(
-        &self,
-        request: WatchRequest,
-    ) -> BoxFuture<'_, Result<BoxStream<'static, Result<Event, RetrieveError>>, RetrieveError>>;
+    fn watch(&self, request: WatchRequest) -> BoxFuture<'_, Result<Events, RetrieveError>>;
     /// As [`Retriever::streams_lists`].
     fn streams_lists(&self) -> bool;
     /// As [`Retriever::longest_silence`].
@@ -58,10 +58,7 @@ impl<K: 'static, R: Retriever<K>> ErasedRetriever for TypedRetriever<K, R> {
         Box::pin(self.retriever.list(request))
     }
 
-    fn watch(
-        &self,
-        request: WatchRequest,
-    ) -> BoxFuture<'_, Result<BoxStream<'static, Result<Event, RetrieveError>>, RetrieveError>> {
+    fn watch(&self, request: WatchRequest) -> BoxFuture<'_, Result<Events, RetrieveError>> {
         Box::pin(async move { self.retriever.watch(request).await.map(StreamExt::boxed) })
     }
 
