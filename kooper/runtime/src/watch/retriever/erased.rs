@@ -20,9 +20,13 @@ pub trait ErasedRetriever: Send + Sync {
     /// As [`Retriever::watch`].
     fn watch(&self, request: WatchRequest) -> BoxFuture<'_, Result<Events, RetrieveError>>;
     /// As [`Retriever::streams_lists`].
-    fn streams_lists(&self) -> bool;
+    fn streams_lists(&self) -> bool {
+        false
+    }
     /// As [`Retriever::longest_silence`].
-    fn longest_silence(&self) -> Option<Duration>;
+    fn longest_silence(&self) -> Option<Duration> {
+        None
+    }
     /// Returns `true` if a new watch would send fewer objects than the last one.
     fn is_outdated(&self) -> bool {
         false

@@ -23,14 +23,6 @@ impl ErasedRetriever for Joining {
         self.whole.watch(request)
     }
 
-    fn streams_lists(&self) -> bool {
-        false
-    }
-
-    fn longest_silence(&self) -> Option<Duration> {
-        None
-    }
-
     fn joined(&self, since: u64, version: &str) -> Option<Arc<dyn ErasedRetriever>> {
         self.requested.lock().push((since, version.to_owned()));
         Some(self.joined.clone())

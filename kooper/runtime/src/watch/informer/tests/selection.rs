@@ -304,14 +304,6 @@ impl ErasedRetriever for Outdated {
         self.0.watch(request)
     }
 
-    fn streams_lists(&self) -> bool {
-        false
-    }
-
-    fn longest_silence(&self) -> Option<Duration> {
-        None
-    }
-
     fn is_outdated(&self) -> bool {
         true
     }
