@@ -291,24 +291,17 @@ impl RetrieveError {
 
     /// Returns `true` if the server returned the error in a `Status`.
     pub(crate) fn is_from_server(&self) -> bool {
-        match self {
+        matches!(
+            self,
             Self::Expired(_)
-            | Self::TooLargeVersion(_)
-            | Self::NoStreaming(_)
-            | Self::Forbidden(_)
-            | Self::NotFound(_)
-            | Self::Unauthorized(_)
-            | Self::Busy { .. }
-            | Self::Status { .. } => true,
-            Self::Connection(_)
-            | Self::Silent(_)
-            | Self::Closed
-            | Self::Incomplete
-            | Self::InvalidResponse(_)
-            | Self::Outdated { .. }
-            | Self::Panicked(_)
-            | Self::Other(_) => false,
-        }
+                | Self::TooLargeVersion(_)
+                | Self::NoStreaming(_)
+                | Self::Forbidden(_)
+                | Self::NotFound(_)
+                | Self::Unauthorized(_)
+                | Self::Busy { .. }
+                | Self::Status { .. }
+        )
     }
 
     /// Returns `true` if the server has only begun to serve the kind and asks the
