@@ -41,10 +41,7 @@ impl Lines {
         self.clear();
         (self.chunk, self.start) = (chunk, 0);
         if self.part.len() + self.chunk.len() > LONGEST_LINE {
-            return Err(RetrieveError::InvalidResponse(format!(
-                "it has a line of more than {} MiB",
-                LONGEST_LINE >> 20
-            )));
+            return Err(too_long("a line", LONGEST_LINE));
         }
         Ok(())
     }
@@ -123,6 +120,10 @@ fn bookmark(line: &[u8], ranges: &ObjectRanges) -> Event {
     let end = serde_json::from_slice::<std::collections::BTreeMap<String, String>>(text(&ranges.annotations))
         .is_ok_and(|annotations| annotations.get(INITIAL_EVENTS_END).is_some_and(|value| value == "true"));
     Event::Bookmark { version: String::from_utf8_lossy(text(&ranges.version)).into_owned(), initial_events_end: end }
+}
+
+fn too_long(what: &str, limit: usize) -> RetrieveError {
+    RetrieveError::InvalidResponse(format!("it has {what} of more than {} MiB", limit >> 20))
 }
 
 fn broken_line(broken: ScanError, text: &[u8]) -> RetrieveError {

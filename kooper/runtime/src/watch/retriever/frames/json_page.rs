@@ -2,7 +2,7 @@
 
 use memchr::memchr2;
 
-use super::{LONGEST_LINE, broken_line};
+use super::{LONGEST_LINE, broken_line, too_long};
 use crate::object::Object;
 use crate::object::scan::{Cursor, ScanError};
 use crate::watch::retriever::{Page, RetrieveError};
@@ -159,8 +159,4 @@ fn is_items(outline: &[u8]) -> bool {
     let key = outline.trim_ascii_end().strip_suffix(b":").map(<[u8]>::trim_ascii_end);
     let before = key.and_then(|key| key.strip_suffix(b"\"items\""));
     before.is_some_and(|before| matches!(before.trim_ascii_end().last(), Some(b'{' | b',')))
-}
-
-fn too_long(what: &str, limit: usize) -> RetrieveError {
-    RetrieveError::InvalidResponse(format!("it has {what} of more than {} MiB", limit >> 20))
 }

@@ -8,7 +8,7 @@ use kooper_protobuf::watch::{Event as WatchEvent, LENGTH};
 use kooper_protobuf::{DecodeError, Envelope, ListReader};
 use serde_json::Value;
 
-use super::{INITIAL_EVENTS_END, KEPT, LONGEST_LINE};
+use super::{INITIAL_EVENTS_END, KEPT, LONGEST_LINE, too_long};
 use crate::object::MalformedObject;
 use crate::watch::retriever::status::status_error;
 use crate::watch::retriever::{Event, Page, RetrieveError};
@@ -28,7 +28,7 @@ impl ProtobufPage {
         reader
             .push(chunk, |kind, item| page.objects.push(objects.read(kind, item)))
             .map_err(|error| invalid(&error))?;
-        if reader.held() > LONGEST_LINE { Err(too_long()) } else { Ok(()) }
+        if reader.held() > LONGEST_LINE { Err(too_long("an object", LONGEST_LINE)) } else { Ok(()) }
     }
 
     pub(super) fn end(mut self) -> Result<Page, RetrieveError> {
@@ -66,7 +66,7 @@ impl Frames {
         };
         if length > LONGEST_LINE {
             (self.chunk, self.part) = Default::default();
-            return Some(Err(too_long()));
+            return Some(Err(too_long("an object", LONGEST_LINE)));
         }
         let end = LENGTH + length;
         if self.part.is_empty() {
@@ -140,10 +140,6 @@ fn bookmark(object: &Value) -> Result<Event, RetrieveError> {
 
 fn invalid(error: &DecodeError) -> RetrieveError {
     RetrieveError::InvalidResponse(error.to_string())
-}
-
-fn too_long() -> RetrieveError {
-    RetrieveError::InvalidResponse(format!("it has an object of more than {} MiB", LONGEST_LINE >> 20))
 }
 
 #[cfg(test)]
