@@ -10,7 +10,7 @@ use bytes::Bytes;
 
 use super::{Event, RetrieveError};
 use crate::object::scan::{Cursor, ObjectRanges, ScanError};
-use crate::object::{Object, head};
+use crate::object::{MalformedObject, Object, head};
 pub(super) use body::{EventReader, PageReader};
 use json_page::JsonPage;
 
@@ -100,19 +100,23 @@ fn event(line: &[u8]) -> Result<Event, RetrieveError> {
         .map_err(|broken| broken_line(broken, line))?;
     let kind = kind.and_then(|range| line.get(range)).unwrap_or_default();
     let ranges = ranges.ok_or_else(|| broken_line(ScanError("it has no object"), line))?;
-    let object = || Object::from_ranges(line, &ranges);
-    let event = match kind {
-        b"ADDED" => object().map(Event::Added),
-        b"MODIFIED" => object().map(Event::Modified),
-        b"DELETED" => return Ok(object().map_or_else(Event::MalformedDeletion, Event::Deleted)),
-        b"BOOKMARK" => return Ok(bookmark(line, &ranges)),
-        b"ERROR" => return Err(super::status::status_error(line.get(ranges.whole).unwrap_or_default(), None, None)),
-        other => {
-            let kind = String::from_utf8_lossy(other);
+    match kind {
+        b"BOOKMARK" => Ok(bookmark(line, &ranges)),
+        b"ERROR" => Err(super::status::status_error(line.get(ranges.whole).unwrap_or_default(), None, None)),
+        kind => change(&String::from_utf8_lossy(kind), || Object::from_ranges(line, &ranges)),
+    }
+}
+
+/// The event of this type about an object.
+fn change(kind: &str, object: impl FnOnce() -> Result<Object, MalformedObject>) -> Result<Event, RetrieveError> {
+    Ok(match kind {
+        "ADDED" => object().map_or_else(Event::Malformed, Event::Added),
+        "MODIFIED" => object().map_or_else(Event::Malformed, Event::Modified),
+        "DELETED" => object().map_or_else(Event::MalformedDeletion, Event::Deleted),
+        _ => {
             return Err(RetrieveError::InvalidResponse(format!("it has a watch event of the unknown type `{kind}`")));
         }
-    };
-    Ok(event.unwrap_or_else(Event::Malformed))
+    })
 }
 
 fn bookmark(line: &[u8], ranges: &ObjectRanges) -> Event {

@@ -8,7 +8,7 @@ use kooper_protobuf::watch::{Event as WatchEvent, LENGTH};
 use kooper_protobuf::{DecodeError, Envelope, ListReader};
 use serde_json::Value;
 
-use super::{INITIAL_EVENTS_END, KEPT, LONGEST_LINE, too_long};
+use super::{INITIAL_EVENTS_END, KEPT, LONGEST_LINE, change, too_long};
 use crate::object::MalformedObject;
 use crate::watch::retriever::status::status_error;
 use crate::watch::retriever::{Event, Page, RetrieveError};
@@ -106,9 +106,7 @@ fn event(frame: &[u8], objects: &mut Objects) -> Result<Event, RetrieveError> {
         Ok(envelope) => envelope,
         // The frame has its length, so the events after it can be read.
         Err(error) if matches!(&*event.kind, "ADDED" | "MODIFIED" | "DELETED") => {
-            let malformed = MalformedObject::new(error.to_string(), event.object);
-            let is_deletion = &*event.kind == "DELETED";
-            return Ok(if is_deletion { Event::MalformedDeletion(malformed) } else { Event::Malformed(malformed) });
+            return change(&event.kind, || Err(MalformedObject::new(error.to_string(), event.object)));
         }
         Err(error) => return Err(invalid(&error)),
     };
@@ -116,18 +114,11 @@ fn event(frame: &[u8], objects: &mut Objects) -> Result<Event, RetrieveError> {
         let (kind, version) = (envelope.kind(), envelope.api_version());
         RetrieveError::InvalidResponse(format!("it has an object of the unknown kind `{kind}` of `{version}`"))
     })?;
-    let mut object = || objects.read(kind, envelope.raw());
-    let event = match &*event.kind {
-        "ADDED" => object().map(Event::Added),
-        "MODIFIED" => object().map(Event::Modified),
-        "DELETED" => return Ok(object().map_or_else(Event::MalformedDeletion, Event::Deleted)),
-        "BOOKMARK" => return bookmark(&kind.decode_value(envelope.raw()).map_err(|error| invalid(&error))?),
-        "ERROR" => return Err(status_error(event.object, None, None)),
-        other => {
-            return Err(RetrieveError::InvalidResponse(format!("it has a watch event of the unknown type `{other}`")));
-        }
-    };
-    Ok(event.unwrap_or_else(Event::Malformed))
+    match &*event.kind {
+        "BOOKMARK" => bookmark(&kind.decode_value(envelope.raw()).map_err(|error| invalid(&error))?),
+        "ERROR" => Err(status_error(event.object, None, None)),
+        event_type => change(event_type, || objects.read(kind, envelope.raw())),
+    }
 }
 
 fn bookmark(object: &Value) -> Result<Event, RetrieveError> {
