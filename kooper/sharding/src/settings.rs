@@ -105,10 +105,8 @@ impl Shards {
             }
             None => {}
         }
-        match namespace {
-            Some("") => return Err("`namespace` is empty: write the Leases' namespace, or leave it out".to_owned()),
-            Some(namespace) => name::label(namespace).map_err(|error| format!("`namespace`: {error}"))?,
-            None => {}
+        if namespace == Some("") {
+            return Err("`namespace` is empty: write the Leases' namespace, or leave it out".to_owned());
         }
         self.election.check().map_err(|error| error.to_string())
     }
