@@ -69,38 +69,29 @@ fn new_desired_state_and_deletion_are_urgent_and_other_changes_are_not() {
     assert_eq!(urgency(&Change::new(marked(1), marked(2))), Urgency::Now);
 }
 
+/// The call of an object fails after the watch has shown a write of it.
+async fn fail_after_own_write(enqueuer: &Enqueuer, cache: CacheRef, own: &Object) {
+    let (queue, key) = (enqueuer.queue(), ObjectKey::cluster_scoped("a"));
+    queue.add(&key, Lane::Event, Reason::Added);
+    let item = queue.get().await.unwrap();
+    queue.record_write(&key, &Revision::event(cache, own, false), WriteOrigin::Own);
+    queue.cache_reached(|| Revision::event(cache, own, false));
+    queue.finish(item.ticket, Completion::FailureAfter(Duration::from_secs(3600)));
+}
+
 #[tokio::test(start_paused = true)]
 async fn an_own_write_is_an_echo_in_the_watch_and_a_change_in_a_list() {
     let enqueuer = enqueuer();
     let key = ObjectKey::cluster_scoped("a");
-    enqueuer.queue().add(&key, Lane::Event, Reason::Added);
-    let item = enqueuer.queue().get().await.unwrap();
     let change = Change::new(object(same), object(|v| v["metadata"]["resourceVersion"] = "6".into()));
-    enqueuer.queue().record_write(
-        &key,
-        &Revision::event(CacheRef::Primary, change.new.as_ref().unwrap(), false),
-        WriteOrigin::Own,
-    );
-    enqueuer.queue().cache_reached(|| Revision::event(CacheRef::Primary, change.new.as_ref().unwrap(), false));
-    enqueuer.queue().finish(item.ticket, Completion::FailureAfter(Duration::from_secs(3600)));
-    enqueuer.add(
-        (&key, None),
-        (Lane::Event, false),
-        Reason::Modified,
-        CacheRef::Primary,
-        (&change, Seen::Watched),
-        urgency,
-    );
-    assert_eq!(enqueuer.queue().len(), 0);
-    enqueuer.add(
-        (&key, None),
-        (Lane::Event, false),
-        Reason::Modified,
-        CacheRef::Primary,
-        (&change, Seen::Listed),
-        urgency,
-    );
-    assert_eq!(enqueuer.queue().len(), 1);
+    fail_after_own_write(&enqueuer, CacheRef::Primary, change.new.as_ref().unwrap()).await;
+    let add = |seen| {
+        let cache = CacheRef::Primary;
+        enqueuer.add((&key, None), (Lane::Event, false), Reason::Modified, cache, (&change, seen), urgency);
+        enqueuer.queue().len()
+    };
+    assert_eq!(add(Seen::Watched), 0);
+    assert_eq!(add(Seen::Listed), 1);
 }
 
 #[tokio::test(start_paused = true)]
@@ -108,17 +99,8 @@ async fn an_own_write_to_an_object_outside_of_the_selector_is_an_echo() {
     let id = CacheId::of::<PartialObjectMeta<ConfigMap>>();
     let enqueuer = Arc::new(enqueuer());
     let unselected = Unselected { enqueuer: enqueuer.clone(), id, ours: Cache::default(), finalizers: finalizers() };
-    let key = ObjectKey::cluster_scoped("a");
-    enqueuer.queue().add(&key, Lane::Event, Reason::Added);
-    let item = enqueuer.queue().get().await.unwrap();
     let own = held("6");
-    enqueuer.queue().record_write(
-        &key,
-        &Revision::event(CacheRef::Other(id), own.as_ref().unwrap(), false),
-        WriteOrigin::Own,
-    );
-    enqueuer.queue().cache_reached(|| Revision::event(CacheRef::Other(id), own.as_ref().unwrap(), false));
-    enqueuer.queue().finish(item.ticket, Completion::FailureAfter(Duration::from_secs(3600)));
+    fail_after_own_write(&enqueuer, CacheRef::Other(id), own.as_ref().unwrap()).await;
     unselected.changed(&Change::new(held("5"), own.clone()), Seen::Watched);
     assert_eq!(enqueuer.queue().len(), 0);
     unselected.changed(&Change::new(own, held("7")), Seen::Watched);
