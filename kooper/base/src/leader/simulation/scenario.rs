@@ -89,8 +89,8 @@ pub(super) struct Summary {
 pub(super) enum SimEvent {
     Wake(usize, u64),
     Arrive(usize, u64, Option<LeaseWrite>),
+    /// `None` if the request fails, or its time is over.
     Answer(usize, u64, Option<Result<Option<Record>, bool>>),
-    Timeout(usize, u64),
     Opened(usize, u64),
     Seen(usize, u64, Option<Record>),
     Closed(usize, u64),

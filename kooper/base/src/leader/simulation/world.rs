@@ -115,7 +115,6 @@ impl World {
         let who = match &event {
             SimEvent::Wake(who, _)
             | SimEvent::Answer(who, ..)
-            | SimEvent::Timeout(who, _)
             | SimEvent::Opened(who, _)
             | SimEvent::Seen(who, ..)
             | SimEvent::Closed(who, _)
@@ -138,7 +137,6 @@ impl World {
             SimEvent::Wake(..) => {}
             SimEvent::Arrive(who, id, write) => self.arrive(who, id, write),
             SimEvent::Answer(who, id, answer) => self.answered(who, id, answer),
-            SimEvent::Timeout(who, id) => self.answered(who, id, None),
             SimEvent::Opened(who, watch) => {
                 let record = self.server.record.clone();
                 if record.is_some() {
@@ -321,7 +319,7 @@ impl World {
         if let Some(travel) = process.link.request(self.now, &mut self.dice) {
             self.at(self.now + travel, SimEvent::Arrive(who, id, write));
         }
-        self.at(timeout, SimEvent::Timeout(who, id));
+        self.at(timeout, SimEvent::Answer(who, id, None));
     }
 
     fn arrive(&mut self, who: usize, id: u64, write: Option<LeaseWrite>) {
