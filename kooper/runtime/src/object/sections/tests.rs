@@ -2,18 +2,23 @@ use serde_json::{Value, json};
 
 use super::*;
 
-/// A Deployment in JSON, as a server writes it, and in protobuf.
+/// An object in JSON, as a server writes it, and in protobuf.
+fn both(api_version: &str, kind: &str, value: &Value) -> [Object; 2] {
+    let kind = Kind::of(api_version, kind).unwrap();
+    let bytes = kind.encode(value).unwrap();
+    let raw = kooper_protobuf::Envelope::open(&bytes).unwrap().raw();
+    let json = Object::parse(&kind.decode_json(raw).unwrap()).unwrap();
+    [json, Object::from_protobuf(kind, raw, &mut Vec::new()).unwrap()]
+}
+
+/// A Deployment in both encodings.
 fn objects(change: impl Fn(&mut Value)) -> [Object; 2] {
     let mut value = json!({
         "metadata": {"name": "a", "uid": "1", "generation": 1, "labels": {"a": "b", "c": "d"}, "annotations": {}, "finalizers": ["x"]},
         "spec": {"replicas": 1}, "status": {"replicas": 0},
     });
     change(&mut value);
-    let kind = Kind::of("apps/v1", "Deployment").unwrap();
-    let bytes = kind.encode(&value).unwrap();
-    let raw = kooper_protobuf::Envelope::open(&bytes).unwrap().raw().to_vec();
-    let json = Object::parse(&kind.decode_json(&raw).unwrap()).unwrap();
-    [json, Object::from_protobuf(kind, &raw, &mut Vec::new()).unwrap()]
+    both("apps/v1", "Deployment", &value)
 }
 
 /// Each state before with each state after: the encoding can change, for example to that of a dry run.
@@ -80,11 +85,8 @@ fn without_generations_changes_outside_metadata_and_status_count() {
 fn the_order_and_the_repetition_of_the_entries_of_a_list_count() {
     let role = |verbs: &[&str]| {
         let rules: Vec<Value> = verbs.iter().map(|verb| json!({"resources": ["pods"], "verbs": [verb]})).collect();
-        let kind = Kind::of("rbac.authorization.k8s.io/v1", "Role").unwrap();
-        let bytes = kind.encode(&json!({"metadata": {"name": "a", "uid": "1"}, "rules": rules})).unwrap();
-        let raw = kooper_protobuf::Envelope::open(&bytes).unwrap().raw().to_vec();
-        let json = Object::parse(&kind.decode_json(&raw).unwrap()).unwrap();
-        [json, Object::from_protobuf(kind, &raw, &mut Vec::new()).unwrap()]
+        let value = json!({"metadata": {"name": "a", "uid": "1"}, "rules": rules});
+        both("rbac.authorization.k8s.io/v1", "Role", &value)
     };
     let before = role(&["get", "list"]);
     for (verbs, is_change) in
@@ -142,13 +144,10 @@ fn a_field_that_appears_with_its_parent_counts() {
 #[test]
 fn a_field_of_a_message_that_json_writes_into_the_surrounding_object_is_found() {
     let volume = |server: &str| {
-        let kind = Kind::of("v1", "PersistentVolume").unwrap();
         let spec = json!({"nfs": {"server": server, "path": "/"}, "storageClassName": "slow"});
-        let bytes = kind.encode(&json!({"metadata": {"name": "a"}, "spec": spec})).unwrap();
-        let raw = kooper_protobuf::Envelope::open(&bytes).unwrap().raw().to_vec();
-        Object::from_protobuf(kind, &raw, &mut Vec::new()).unwrap()
+        both("v1", "PersistentVolume", &json!({"metadata": {"name": "a"}, "spec": spec}))
     };
-    let differs = |path| differs(&volume("a"), &volume("b"), &[Changed::Field(path)]);
+    let differs = |path| differs(&volume("a")[1], &volume("b")[1], &[Changed::Field(path)]);
     assert!(differs("spec.nfs") && differs("spec.nfs.server"));
     assert!(!differs("spec.nfs.path") && !differs("spec.storageClassName"));
 }
