@@ -10,7 +10,7 @@ use super::Shared;
 use super::form::{Form, Run};
 use crate::error::{DecodeError, Place};
 use crate::lexer::{END, Lexer, Piece};
-use crate::table::{Field, Fields, Message};
+use crate::table::{Fields, Message};
 use crate::wire::Span;
 
 /// The fields of a message or the entries of a map, as one type: each visitor is compiled once for both.
@@ -294,7 +294,7 @@ impl<'m, 'de> EntryAccess<'m, 'de> {
         }
         let mut entry = Lexer::new(self.shared.bytes_of(self.place, &self.lexer.piece)?);
         let mut key: &[u8] = &[];
-        self.value = self.run.field.absent_piece();
+        self.value = Piece { wire_type: self.run.field.of().wire_type(), ..Piece::default() };
         loop {
             self.shared.step(&mut entry, self.place)?;
             match entry.piece.number {
@@ -311,12 +311,5 @@ impl<'m, 'de> EntryAccess<'m, 'de> {
         (self.shared.place, self.shared.bytes) = (self.place, self.value.bytes);
         self.shared.value(self.place, self.run.field, &self.value)?;
         Ok(self.shared)
-    }
-}
-
-impl Field {
-    /// The value of an entry that has none.
-    fn absent_piece<'de>(self) -> Piece<'de> {
-        Piece { number: self.number(), wire_type: self.of().wire_type(), word: 0, bytes: &[] }
     }
 }
