@@ -139,12 +139,3 @@ async fn the_metrics_of_an_election_show_its_state() {
     candidate.elector.release().await;
     assert_eq!(metrics.read(&is_leader), 0.0);
 }
-
-#[test]
-fn the_clock_of_this_machine_never_goes_back() {
-    assert!(!Leadership::none().is_held());
-    let clock = crate::clock::system();
-    let first = clock.now();
-    assert!(first > Duration::ZERO && clock.now() >= first);
-    assert_eq!(identity(), identity());
-}
