@@ -60,21 +60,18 @@ fn the_error_for_an_invalid_setting_names_it_and_what_to_write() {
     }
 }
 
-#[test]
-fn the_server_accepts_the_shortest_valid_lease() {
+#[tokio::test(start_paused = true)]
+async fn the_server_accepts_the_shortest_valid_lease() {
     let shortest = LeaderElection::new()
         .lease_duration(Duration::from_millis(1802))
         .renew_deadline(Duration::from_millis(1201))
         .retry_period(SECOND);
     assert_eq!(shortest.check(), Ok(()));
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
-    runtime.block_on(async {
-        let server = FakeServer::new();
-        let mut candidate = TestCandidate::made(&server, "a", |options| options.election = shortest);
-        candidate.elector.campaign().await;
-        assert_eq!(server.get("shop-echo")["spec"]["leaseDurationSeconds"], 2);
-        assert!(timeout(SECOND * 60, candidate.elector.hold()).await.is_err());
-    });
+    let server = FakeServer::new();
+    let mut candidate = TestCandidate::made(&server, "a", |options| options.election = shortest);
+    candidate.elector.campaign().await;
+    assert_eq!(server.get("shop-echo")["spec"]["leaseDurationSeconds"], 2);
+    assert!(timeout(SECOND * 60, candidate.elector.hold()).await.is_err());
 }
 
 #[tokio::test(start_paused = true)]
