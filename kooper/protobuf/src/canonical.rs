@@ -15,16 +15,8 @@ pub(crate) fn is_canonical(message: Message, bytes: &[u8], depth: usize) -> bool
 }
 
 fn fields(message: Message, bytes: &[u8], depth: usize) -> bool {
-    let (mut lexer, mut fields) = (Lexer::new(bytes), message.fields());
-    let (mut last, mut field) = (0, None);
-    loop {
-        if lexer.step().is_err() {
-            return false;
-        }
-        let piece = &lexer.piece;
-        if piece.number == END {
-            return true;
-        }
+    let (mut fields, mut last, mut field) = (message.fields(), 0, None);
+    each(bytes, |piece| {
         if piece.number < last {
             return false;
         }
@@ -34,11 +26,9 @@ fn fields(message: Message, bytes: &[u8], depth: usize) -> bool {
             field = fields.at(piece.number);
         }
         // Fields of newer versions are skipped.
-        let Some(field) = field else { continue };
-        if again && !field.is_list() && !field.is_map() || !occurrence(field, piece, depth) {
-            return false;
-        }
-    }
+        let Some(field) = field else { return true };
+        (!again || field.is_list() || field.is_map()) && occurrence(field, piece, depth)
+    })
 }
 
 fn occurrence(field: Field, piece: &Piece<'_>, depth: usize) -> bool {
