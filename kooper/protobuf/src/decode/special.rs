@@ -82,19 +82,9 @@ impl<'a> Decoder<'a, '_> {
     }
 
     pub(super) fn schema_or_bool(&mut self, place: Place, field: Field, span: Span<'a>) -> Result<(), DecodeError> {
-        let (mut allows, mut schema) = (false, None);
-        each(place, span, |token| {
-            match (token.number, token.value) {
-                (1, Value::Varint(number)) => allows = number != 0,
-                (2, Value::Bytes(found)) => schema = Some(found),
-                (1 | 2, _) => return Err(wrong(place, token)),
-                _ => {}
-            }
-            Ok(())
-        })?;
-        match schema {
-            Some(schema) => self.message(place, field.message(), schema)?,
-            None => self.sink.bool(allows),
+        match schema_or_bool(place, span)? {
+            (_, Some(schema)) => self.message(place, field.message(), schema)?,
+            (allows, None) => self.sink.bool(allows),
         }
         Ok(())
     }
@@ -181,6 +171,21 @@ pub(crate) fn int_or_string(place: Place, span: Span<'_>) -> Result<IntOrString<
         1 => Ok(IntOrString::String(text)),
         other => Err(DecodeError::at(place, Problem::IntOrString(other), span.offset)),
     }
+}
+
+/// Reads a schema or a Boolean. The Boolean counts if there is no schema.
+pub(crate) fn schema_or_bool(place: Place, span: Span<'_>) -> Result<(bool, Option<Span<'_>>), DecodeError> {
+    let (mut allows, mut schema) = (false, None);
+    each(place, span, |token| {
+        match (token.number, token.value) {
+            (1, Value::Varint(number)) => allows = number != 0,
+            (2, Value::Bytes(found)) => schema = Some(found),
+            (1 | 2, _) => return Err(wrong(place, token)),
+            _ => {}
+        }
+        Ok(())
+    })?;
+    Ok((allows, schema))
 }
 
 pub(crate) fn each<'a>(

@@ -6,12 +6,12 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
 use super::Shared;
-use crate::decode::special::{IntOrString, each, int_or_string, last, nesting, numbers};
+use crate::decode::special::{IntOrString, each, int_or_string, last, nesting, numbers, schema_or_bool};
 use crate::error::{DecodeError, NESTING, Place, Problem};
 use crate::lexer::{self, Piece};
 use crate::table::{Field, Message, Type};
 use crate::time;
-use crate::wire::{Span, Value};
+use crate::wire::Span;
 
 /// A value as JSON has it. What is in objects and lists has not been read.
 #[derive(Clone, Copy)]
@@ -170,7 +170,10 @@ impl<'de> Shared<'de> {
                     self.form = Form::Null;
                 }
             }
-            Type::SchemaOrBool => self.schema_or_bool(place, field, span)?,
+            Type::SchemaOrBool => {
+                let (allows, schema) = schema_or_bool(place, span)?;
+                self.form = schema.map_or(Form::Bool(allows), |schema| Form::Message(field.message(), schema.bytes));
+            }
             _ => {
                 self.inner_list(place, field, span, 2)?;
                 if matches!(self.form, Form::List(Run { count: 0, .. })) {
@@ -201,24 +204,6 @@ impl<'de> Shared<'de> {
             IntOrString::Int(number) => self.form = Form::Int(number.into()),
             IntOrString::String(text) => self.text(text.bytes),
         }
-        Ok(())
-    }
-
-    fn schema_or_bool(&mut self, place: Place, field: Field, span: Span<'de>) -> Result<(), DecodeError> {
-        let mut form = Form::Bool(false);
-        each(place, span, |token| {
-            match (token.number, token.value) {
-                (1, Value::Varint(number)) if matches!(form, Form::Bool(_)) => form = Form::Bool(number != 0),
-                (2, Value::Bytes(schema)) => form = Form::Message(field.message(), schema.bytes),
-                (1, Value::Varint(_)) => {}
-                (1 | 2, value) => {
-                    return Err(DecodeError::at(place, Problem::WireType(value.wire_type()), token.offset));
-                }
-                _ => {}
-            }
-            Ok(())
-        })?;
-        self.form = form;
         Ok(())
     }
 
