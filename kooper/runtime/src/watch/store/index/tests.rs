@@ -75,20 +75,6 @@ fn each_version_of_an_object_is_read_once_and_only_for_a_lookup() {
 }
 
 #[test]
-fn an_object_that_changes_during_a_lookup_is_found_by_its_new_values() {
-    let store = Arc::new(Store::default());
-    for name in NAMES {
-        store.put(lamp(name, 1, Some(&["red"])));
-    }
-    for name in NAMES {
-        CHANGED.set(Some((store.clone(), lamp(name, 2, Some(&["green"])))));
-        store.put(lamp("new", 1, Some(&["blue"])));
-        assert!(find(&store, "green").contains(&name.to_owned()), "{name}");
-        assert!(!find(&store, "red").contains(&name.to_owned()), "{name}");
-    }
-}
-
-#[test]
 fn an_object_that_keeps_its_value_is_found_by_each_lookup_while_it_changes() {
     let (store, done) = (Store::default(), AtomicBool::new(false));
     store.put(lamp("a", 1, Some(&["red"])));
@@ -106,17 +92,6 @@ fn an_object_that_keeps_its_value_is_found_by_each_lookup_while_it_changes() {
             assert_eq!(find(&store, "red"), ["a"]);
         }
     });
-}
-
-#[test]
-fn an_object_that_does_not_decode_is_found_by_every_value() {
-    let store = Store::default();
-    store.put(lamp("a", 1, None));
-    store.put(lamp("b", 1, Some(&["red", "blue", "red"])));
-    assert_eq!(find(&store, "green"), ["a"]);
-    assert_eq!(find(&store, "red"), ["a", "b"]);
-    store.put(lamp("a", 2, Some(&[])));
-    assert_eq!(find(&store, "green"), [""; 0]);
 }
 
 #[test]
@@ -209,15 +184,6 @@ fn a_lookup_in_a_namespace_looks_at_no_object_of_another_one() {
     assert_eq!(find_in(&store, &["red"], Some("shop-7")), ["shop-7/a"]);
     let (index, red) = (store.index(colours()), ["red".to_owned()]);
     assert_eq!((index.under(&red, Some("shop-7")).len(), index.under(&red, None).len()), (1, 100));
-}
-
-#[test]
-fn an_object_that_does_not_decode_is_found_in_its_namespace_only() {
-    let store = Store::default();
-    store.put(lamp("shop/a", 1, None));
-    store.put(lamp("trade/a", 1, None));
-    assert_eq!(find_in(&store, &["red"], Some("shop")), ["shop/a"]);
-    assert_eq!(find(&store, "red"), ["shop/a", "trade/a"]);
 }
 
 #[test]
