@@ -59,7 +59,6 @@ impl<'de> Shared<'de> {
         Self { kind, raw, nesting: 0, text, place, bytes: raw, form: Form::Object }
     }
 
-    /// The object.
     pub(crate) fn object(&mut self) -> Unread<'_, 'de> {
         Unread(self)
     }

@@ -149,7 +149,6 @@ impl Version {
         (0..(VERSIONS.len() / ENTRY - 1) as u16).map(Self).find(|version| version.name() == api_version)
     }
 
-    /// The kind of this name.
     pub(crate) fn kind(self, name: &str) -> Option<Row> {
         let first = |version: usize| number(VERSIONS, version * ENTRY + 2) as u16;
         let version = usize::from(self.0);
@@ -261,7 +260,6 @@ pub(crate) enum Type {
 }
 
 impl Type {
-    /// The wire type of its values.
     pub(crate) fn wire_type(self) -> u32 {
         match self {
             Self::Bool | Self::Int32 | Self::Int64 => 0,

@@ -375,7 +375,6 @@ impl WorkQueue {
         }
     }
 
-    /// Sets the priority of a key.
     pub(crate) fn set_priority(&self, key: &ObjectKey, priority: i32) {
         self.lock().state.set_priority(key, priority);
     }

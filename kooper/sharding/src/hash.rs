@@ -72,7 +72,6 @@ impl ShardCount {
         Shard((u16::from(bucket) / (BUCKETS / self.0)) as u8)
     }
 
-    /// The buckets of a shard.
     pub(crate) fn buckets(self, shard: Shard) -> impl Iterator<Item = u8> {
         let width = BUCKETS / self.0;
         (0..width).map(move |offset| (u16::from(shard.0) * width + offset) as u8)

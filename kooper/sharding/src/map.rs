@@ -125,7 +125,6 @@ impl ShardMap {
         self.highest_term() == 0
     }
 
-    /// The highest term.
     #[must_use]
     pub(crate) fn highest_term(&self) -> u64 {
         self.shards.iter().map(|shard| shard.term).max().unwrap_or_default()
@@ -189,7 +188,6 @@ pub(crate) struct MapRecord {
     pub(crate) uid: Arc<str>,
     /// The resource version of its Lease.
     pub(crate) version: Arc<str>,
-    /// The map.
     pub(crate) map: Arc<ShardMap>,
     /// The requests of a person for the plan.
     pub(crate) overrides: Arc<Overrides>,

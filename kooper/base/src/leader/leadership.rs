@@ -176,7 +176,6 @@ impl Leadership {
     }
 }
 
-/// A moment in nanoseconds.
 fn nanos(moment: Moment) -> u64 {
     u64::try_from(moment.as_nanos()).unwrap_or(u64::MAX)
 }

@@ -217,7 +217,6 @@ impl Lease {
         self.uid.as_deref()
     }
 
-    /// The record in an object.
     pub(super) fn record(&self, object: &Value) -> Result<Record, LeaseError> {
         let (meta, spec) = (&object["metadata"], &object["spec"]);
         let version = meta["resourceVersion"].as_str().ok_or_else(|| self.malformed(&"it has no resourceVersion"))?;
@@ -323,7 +322,6 @@ impl Lease {
     }
 }
 
-/// The error for a forbidden request (403).
 fn forbidden(verb: &'static str, namespace: Arc<str>, name: Arc<str>, previous: bool, status: &Status) -> LeaseError {
     let verbs: &[_] = if previous { &["get"] } else { &["create", "get", "update", "watch"] };
     let rule = Rule::new("coordination.k8s.io", "leases", None, verbs);

@@ -158,7 +158,6 @@ impl ElectionStatus {
         }
     }
 
-    /// Records an event of the watch.
     pub(super) fn record_watch_event(&self) {
         self.state.lock().unwatched = None;
     }

@@ -19,7 +19,6 @@ impl Annotations {
         self.pause.as_deref().filter(|name| value(object, name).as_deref() == Some("true"))
     }
 
-    /// Returns `true` if an object is paused.
     pub(crate) fn is_paused(&self, object: &Object) -> bool {
         self.paused_by(object).is_some()
     }

@@ -38,7 +38,6 @@ pub struct Attempt {
     pub(crate) work: Option<Work>,
 }
 
-/// The end of a call.
 pub(crate) type Ended = Result<Called, Failure>;
 
 /// The result of a call that did not fail.

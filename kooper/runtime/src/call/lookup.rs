@@ -27,7 +27,6 @@ const TIMEOUT: Duration = Duration::from_secs(60);
 pub(crate) struct Lookup {
     pub(crate) client: Client,
     pub(crate) kind: KindInfo,
-    /// The selector of its namespace.
     pub(crate) namespace_selector: Option<String>,
     pub(crate) labels: Option<String>,
     pub(crate) fields: Option<String>,

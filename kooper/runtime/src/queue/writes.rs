@@ -34,7 +34,6 @@ pub(crate) enum CacheRef {
     Other(CacheId),
 }
 
-/// An object in a cache.
 pub(crate) type CachedKey = (CacheRef, ObjectKey);
 
 /// A version of an object: the response to a write, or the content of an event.
@@ -214,7 +213,6 @@ impl TrackedWrites {
         });
     }
 
-    /// Changes the writes of one object.
     fn edit(&mut self, object: &CachedKey, change: impl FnOnce(&mut VecDeque<TrackedWrite>)) {
         let Some(tracked) = &mut self.0 else { return };
         let Some(all) = tracked.objects.get_mut(object) else { return };

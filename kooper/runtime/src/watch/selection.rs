@@ -87,7 +87,6 @@ impl<F: Fn(Scope) -> Arc<dyn ErasedRetriever> + Send + Sync> Narrowed<F> {
         Self { selection, scope, open, last, state: Arc::default() }
     }
 
-    /// The scope and the retriever of the last request.
     fn last(&self) -> (Scope, Arc<dyn ErasedRetriever>) {
         self.last.lock().clone()
     }

@@ -106,7 +106,6 @@ pub(crate) fn announcement(lease: &Lease) -> Option<Announcement> {
     serde_json::from_str(lease.annotation(SESSION)?).ok()
 }
 
-/// The Lease of the map.
 pub(super) struct MapLease {
     lease: Lease,
     name: String,

@@ -85,7 +85,6 @@ pub(super) struct Summary {
     pub(super) requests: u64,
     /// The writes of sessions among them.
     pub(super) renewals: u64,
-    /// The slots that were read.
     pub(super) slots_read: usize,
     pub(super) conflicts: u64,
     /// The time from the end of the last fault until every shard was owned, as a part of the bound.

@@ -19,7 +19,6 @@ pub(super) struct Handled {
 }
 
 impl Handled {
-    /// The object of this key.
     pub(super) fn get(&self, key: &ObjectKey) -> Option<Arc<Object>> {
         self.primary.get(key).or_else(|| {
             let (all, finalizers) = self.unselected.as_ref()?;

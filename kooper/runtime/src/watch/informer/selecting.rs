@@ -10,7 +10,6 @@ use crate::object::Object;
 use crate::watch::store::Change;
 
 impl Informer {
-    /// Returns `true` if the store keeps an object.
     pub(super) fn keeps(&self, object: &Object) -> bool {
         self.selection.as_ref().is_none_or(|selection| selection.selects(object))
     }

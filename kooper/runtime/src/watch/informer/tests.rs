@@ -172,7 +172,6 @@ impl<K: 'static, R: crate::watch::retriever::Retriever<K>> crate::watch::retriev
     }
 }
 
-/// The retriever of a script.
 fn scripted(script: &Arc<Script>, streaming: bool) -> Arc<dyn ErasedRetriever> {
     let (lists, watches) = (script.clone(), script.clone());
     let source = from_fns::<(), _, _, _, _, _>(
@@ -218,7 +217,6 @@ fn scripted(script: &Arc<Script>, streaming: bool) -> Arc<dyn ErasedRetriever> {
     erase::<(), _>(Streaming(source, streaming))
 }
 
-/// Runs an informer over a retriever.
 fn run_over(script: impl Into<Arc<Script>>, retriever: Arc<dyn ErasedRetriever>) -> RunningInformer {
     run_selecting(script, retriever, None)
 }

@@ -90,7 +90,6 @@ impl Indexer {
     }
 }
 
-/// An object with its values.
 type ReadValues = (Result<Vec<String>, DecodeError>, Arc<Object>);
 
 /// An object that an index found.
@@ -156,7 +155,6 @@ impl Store {
         self.shards.iter().filter_map(|shard| Some(shard.read().indexes.get(&by.id)?.unread().len())).sum()
     }
 
-    /// The objects of a namespace.
     pub(super) fn of_namespace(&self, namespace: &str) -> Vec<Arc<Object>> {
         let found = self.find(Indexer::namespaces(), &[namespace.to_owned()], Some(namespace));
         found.into_iter().map(|hit| hit.object).collect()

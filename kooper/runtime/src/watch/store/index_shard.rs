@@ -78,12 +78,10 @@ impl Index {
         Held::new(self.part(value, key).write()).remove(&(value.clone(), key.clone()));
     }
 
-    /// The parts for a value.
     fn parts(&self, value: &str) -> &[RwLock<BTreeSet<Entry>>; KEYS] {
         &self.parts[part_of(value, VALUES)]
     }
 
-    /// The part for a value of an object.
     fn part(&self, value: &str, key: &ObjectKey) -> &RwLock<BTreeSet<Entry>> {
         &self.parts(value)[part_of(key, KEYS)]
     }
@@ -177,7 +175,6 @@ impl IndexShard {
         }
     }
 
-    /// Removes a deleted object.
     pub(super) fn remove(&mut self, key: &ObjectKey) {
         let values = self.values.remove(key);
         values.iter().flatten().for_each(|value| self.index.remove(value, key));
@@ -185,7 +182,6 @@ impl IndexShard {
         self.index.count(pending, 0);
     }
 
-    /// Records the values of an object.
     pub(super) fn record(&mut self, key: &ObjectKey, values: Result<Vec<String>, DecodeError>) {
         let (values, error) = values.map_or_else(|error| (Vec::new(), Some(error)), |values| (values, None));
         let after: Box<[Arc<str>]> = values.iter().map(|value| self.index.add(value, key)).collect();

@@ -8,7 +8,6 @@ use crate::map::{Ownership, ShardMap};
 use crate::session::{Session, SlotRecord};
 use crate::simulation::process::{Call, Process};
 
-/// A bucket of a shard.
 fn bucket(count: ShardCount, shard: Shard) -> u8 {
     (u16::from(shard.0) * (BUCKETS / count.get())) as u8
 }
