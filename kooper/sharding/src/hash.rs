@@ -38,7 +38,6 @@ impl By {
     /// The hash of a uid is that of the API server's `shardRange`. Namespaces are alike up to
     /// their last characters, which FNV-1a hardly spreads to its top byte, so their hash is
     /// finalised.
-    #[must_use]
     pub(crate) fn bucket(self, value: &str) -> u8 {
         let hash = fnv1a(value.as_bytes());
         let hash = match self {
@@ -61,13 +60,11 @@ pub struct ShardCountError(u16);
 
 impl ShardCount {
     /// The number itself.
-    #[must_use]
     pub(crate) fn get(self) -> u16 {
         self.0
     }
 
     /// The shard of a bucket. With twice as many shards, shard `n` becomes `2n` and `2n + 1`.
-    #[must_use]
     pub(crate) fn shard(self, bucket: u8) -> Shard {
         Shard((u16::from(bucket) / (BUCKETS / self.0)) as u8)
     }
@@ -104,7 +101,6 @@ pub(crate) struct Shard(pub(crate) u8);
 
 impl Shard {
     /// Its place in a list of all shards.
-    #[must_use]
     pub(crate) fn index(self) -> usize {
         self.0.into()
     }
@@ -117,7 +113,6 @@ impl fmt::Display for Shard {
 }
 
 /// Each bit of the result depends on each bit of the hash (the finaliser of `MurmurHash3`).
-#[must_use]
 pub(crate) fn finalise(hash: u64) -> u64 {
     let hash = (hash ^ (hash >> 33)).wrapping_mul(0xff51_afd7_ed55_8ccd);
     let hash = (hash ^ (hash >> 33)).wrapping_mul(0xc4ce_b9fe_1a85_ec53);

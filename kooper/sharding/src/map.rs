@@ -69,25 +69,21 @@ struct Stored {
 
 impl ShardMap {
     /// A map whose shards are free. Terms are higher than `term`.
-    #[must_use]
     pub(crate) fn new(by: By, count: ShardCount, term: u64) -> Self {
         Self { by, count, shards: vec![Ownership { owner: None, term }; count.get().into()] }
     }
 
     /// The field that decides the shard of an object.
-    #[must_use]
     pub(crate) fn by(&self) -> By {
         self.by
     }
 
     /// The number of shards.
-    #[must_use]
     pub(crate) fn count(&self) -> ShardCount {
         self.count
     }
 
     /// The owner of a shard; `None` if there is no such shard.
-    #[must_use]
     pub(crate) fn get(&self, shard: Shard) -> Option<&Ownership> {
         self.shards.get(shard.index())
     }
@@ -120,12 +116,10 @@ impl ShardMap {
     }
 
     /// Returns `true` if no shard ever had an owner: the map was just created.
-    #[must_use]
     pub(crate) fn is_new(&self) -> bool {
         self.highest_term() == 0
     }
 
-    #[must_use]
     pub(crate) fn highest_term(&self) -> u64 {
         self.shards.iter().map(|shard| shard.term).max().unwrap_or_default()
     }

@@ -147,7 +147,6 @@ pub(crate) struct Member {
 
 impl Member {
     /// A replica that starts now.
-    #[must_use]
     pub(crate) fn new(options: Options, now: Duration) -> Self {
         Self::mutated(options, now, None)
     }
@@ -185,7 +184,6 @@ impl Member {
     }
 
     /// The session of this replica, while its token is valid.
-    #[must_use]
     pub(crate) fn session(&self, now: Duration) -> Option<Session> {
         let seat = self.seat.as_ref()?;
         seat.state.until().filter(|until| now < *until + seat.bonus)?;
@@ -207,7 +205,6 @@ impl Member {
 
     /// The term in which this replica works on a shard; `None` if it must not. Whatever a call
     /// sends is sent in the term in which it began, or not at all.
-    #[must_use]
     pub(crate) fn holds(&self, shard: Shard, now: Duration) -> Option<u64> {
         let (own, map) = self.working(now)?;
         let ownership = map.get(shard).filter(|_| !self.map.is_given(shard))?;
@@ -215,7 +212,6 @@ impl Member {
     }
 
     /// The same for the shard of a bucket, with the shard.
-    #[must_use]
     pub(crate) fn holds_bucket(&self, bucket: u8, now: Duration) -> Option<(Shard, u64)> {
         let shard = self.map()?.count().shard(bucket);
         self.holds(shard, now).map(|term| (shard, term))
@@ -254,7 +250,6 @@ impl Member {
     }
 
     /// Until when this replica may work, unless its session and the map are confirmed again.
-    #[must_use]
     pub(crate) fn works_until(&self, now: Duration) -> Option<Duration> {
         self.working(now)?;
         let session = self.seat.as_ref().and_then(|seat| seat.state.until())?;
@@ -283,13 +278,11 @@ impl Member {
     }
 
     /// The map, if it is known.
-    #[must_use]
     pub(crate) fn map(&self) -> Option<&Arc<ShardMap>> {
         self.map.map()
     }
 
     /// The requests of a person for the plan.
-    #[must_use]
     pub(crate) fn overrides(&self) -> Arc<Overrides> {
         self.map.overrides()
     }

@@ -13,7 +13,6 @@ use crate::session::Session;
 /// none, unless all are. Of the others, no session has two shards more than another one that is given
 /// any but those that are moved to it. Without overrides, no plan with that property moves fewer
 /// shards away from a live owner. `None` if there is no session.
-#[must_use]
 pub(crate) fn plan(map: &ShardMap, overrides: &Overrides, live: &[Session]) -> Vec<Option<usize>> {
     let is_drained = |session: &Session| overrides.drained.contains(&*session.identity);
     let are_all = live.iter().all(is_drained);

@@ -84,7 +84,6 @@ pub(crate) struct SlotRecord {
 
 impl SlotRecord {
     /// The session that holds the slot.
-    #[must_use]
     pub(crate) fn session(&self, slot: u8) -> Option<Session> {
         let acquired = self.record.acquired.filter(|_| !self.record.holder.is_empty())?;
         Some(Session { slot, acquired, identity: Arc::clone(&self.record.holder) })
