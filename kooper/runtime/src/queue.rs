@@ -172,6 +172,7 @@ struct Shared {
     state: QueueState,
     /// `true` if one of the waiting consumers is the timekeeper.
     timekept: bool,
+    shut_down: bool,
 }
 
 /// The only consumer that waits for the next timer, so that a due timer wakes
@@ -185,7 +186,7 @@ impl WorkQueue {
     pub fn new(options: QueueOptions) -> Self {
         let state = QueueState::new(options, Instant::now());
         Self {
-            shared: Mutex::new(Shared { state, timekept: false }),
+            shared: Mutex::new(Shared { state, timekept: false, shut_down: false }),
             ready: Notify::new(),
             earlier: Notify::new(),
             unprioritized: Notify::new(),
@@ -279,7 +280,7 @@ impl WorkQueue {
             ready.as_mut().enable();
             let (added, deadline) = {
                 let mut shared = self.lock();
-                if shared.state.is_shut_down() {
+                if shared.shut_down {
                     return None;
                 }
                 let now = Instant::now();
@@ -404,7 +405,7 @@ impl WorkQueue {
 
     /// Shuts the queue down: [`get`](Self::get) returns `None`.
     pub fn shut_down(&self) {
-        self.lock().state.shut_down();
+        self.lock().shut_down = true;
         self.ready.notify_waiters();
         self.ready.notify_one();
     }

@@ -59,7 +59,6 @@ pub(super) struct QueueState {
     /// The number of times that a key began to wait for a worker.
     added: u64,
     spread: RandomState,
-    shut_down: bool,
 }
 
 /// The time by which a key of this lane is ordered behind one of the first lane.
@@ -89,7 +88,6 @@ impl QueueState {
             runs: 0,
             added: 0,
             spread: RandomState::new(),
-            shut_down: false,
         }
     }
 
@@ -288,8 +286,8 @@ impl QueueState {
     /// Forgets everything. The old state is returned, because dropping it may take
     /// long.
     pub(super) fn clear(&mut self, now: Instant) -> Self {
-        let (shut_down, runs, added, ready) = (self.shut_down, self.runs, self.added, self.ready.emptied());
-        std::mem::replace(self, Self { shut_down, runs, added, ready, ..Self::new(self.options.clone(), now) })
+        let (runs, added, ready) = (self.runs, self.added, self.ready.emptied());
+        std::mem::replace(self, Self { runs, added, ready, ..Self::new(self.options.clone(), now) })
     }
 
     pub(super) fn ready(&self) -> usize {
@@ -303,14 +301,6 @@ impl QueueState {
 
     pub(super) fn known(&self) -> usize {
         self.entries.len()
-    }
-
-    pub(super) fn shut_down(&mut self) {
-        self.shut_down = true;
-    }
-
-    pub(super) fn is_shut_down(&self) -> bool {
-        self.shut_down
     }
 
     /// Queues a key. If it fails and the add is not urgent, the run is delayed; the
