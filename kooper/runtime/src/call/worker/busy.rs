@@ -39,12 +39,6 @@ struct Entry {
     is_left_behind: bool,
 }
 
-impl Entry {
-    fn is_stuck(&self) -> bool {
-        self.is_left_behind || self.polls.current() >= BLOCKS
-    }
-}
-
 /// A running call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Running {
@@ -123,7 +117,8 @@ impl Busy {
     /// Returns the number of calls that block their threads, or have not ended after
     /// they were aborted.
     pub(crate) fn stuck(&self) -> usize {
-        self.calls.lock().values().filter(|call| call.is_stuck()).count()
+        let is_stuck = |call: &&Entry| call.is_left_behind || call.polls.current() >= BLOCKS;
+        self.calls.lock().values().filter(is_stuck).count()
     }
 
     /// Returns the number of calls that have not ended after they were aborted.
