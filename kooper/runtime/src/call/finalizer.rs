@@ -135,11 +135,8 @@ impl Finalizing {
             }
             // An object that neither the handler nor `cleanup` can decode gets no finalizer.
             self.handler.fits(&object).map_err(Failure::Decode)?;
-            match self.set(&object, &wanted, &call).await? {
-                Some(now) if now.uid() == object.uid() => object = now,
-                // Another object may have the name by now. Its own watch event queues it.
-                _ => return Ok(Action::done()),
-            }
+            let Some(now) = self.set(&object, &wanted, &call).await? else { return Ok(Action::done()) };
+            object = now;
         }
         Err(self.contended(object.key()))
     }
@@ -162,10 +159,8 @@ impl Finalizing {
                     return Ok(action);
                 }
             }
-            match self.set(&object, &wanted, &call).await? {
-                Some(now) if now.uid() == object.uid() => object = now,
-                _ => return Ok(Action::done()),
-            }
+            let Some(now) = self.set(&object, &wanted, &call).await? else { return Ok(Action::done()) };
+            object = now;
         }
         Err(self.contended(object.key()))
     }
@@ -176,18 +171,20 @@ impl Finalizing {
     }
 
     /// Sets the finalizers. Returns the object as it is then, also after a
-    /// conflict.
+    /// conflict; `None` if it is gone.
     async fn set(&self, object: &Object, finalizers: &[String], call: &Call) -> Result<Option<Arc<Object>>, Failure> {
         let key = object.key();
-        match self.lookup.set_finalizers(object, finalizers, call).await.map_err(boxed)? {
+        let now = match self.lookup.set_finalizers(object, finalizers, call).await.map_err(boxed)? {
             UpdateResult::Done(now) => {
                 let written = Written { kind: &self.controller.kind, key, uid: now.uid(), now: unless_removed(&now) };
                 self.controller.wrote(key, &written, WriteOrigin::Silent);
-                Ok(Some(now))
+                Some(now)
             }
-            UpdateResult::Conflict => self.lookup.get(key).await.map_err(boxed),
-            UpdateResult::Gone => Ok(None),
-        }
+            UpdateResult::Conflict => self.lookup.get(key).await.map_err(boxed)?,
+            UpdateResult::Gone => None,
+        };
+        // Another object may have the name by now. Its own watch event queues it.
+        Ok(now.filter(|now| now.uid() == object.uid()))
     }
 }
 
