@@ -69,14 +69,6 @@ mod tests {
     }
 
     #[test]
-    fn an_object_is_selected_by_the_highest_byte_of_the_hash_of_its_uid() {
-        let of = |bucket| shard_selector([bucket]).unwrap();
-        assert!(of(0xaf).selects("a") && of(0x85).selects("foobar"));
-        assert!(!of(0xae).selects("a") && !of(0xb0).selects("a"));
-        assert!(!shard_selector([]).unwrap().selects("a"));
-    }
-
-    #[test]
     fn of_many_ranges_those_with_the_smallest_gaps_are_joined() {
         // Every second bucket is a range of its own, and the last gap is the largest.
         let buckets: Vec<u8> = (0..=200).step_by(2).chain([0xff]).collect();
