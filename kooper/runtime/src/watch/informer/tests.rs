@@ -9,6 +9,7 @@ mod trouble;
 
 use std::collections::{BTreeMap, VecDeque};
 
+use futures_util::future::BoxFuture;
 use futures_util::stream;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
@@ -151,17 +152,12 @@ struct RunningInformer {
 }
 
 /// A retriever with streaming lists, or without.
-struct Streaming<R>(R, bool);
-impl<K: 'static, R: crate::watch::retriever::Retriever<K>> crate::watch::retriever::Retriever<K> for Streaming<R> {
-    fn list(&self, request: ListRequest) -> impl Future<Output = Listing> + Send {
+struct Streaming(Arc<dyn ErasedRetriever>, bool);
+impl ErasedRetriever for Streaming {
+    fn list(&self, request: ListRequest) -> BoxFuture<'_, Listing> {
         self.0.list(request)
     }
-    fn watch(
-        &self,
-        request: WatchRequest,
-    ) -> impl Future<
-        Output = Result<impl futures_util::Stream<Item = Result<Event, RetrieveError>> + Send + 'static, RetrieveError>,
-    > + Send {
+    fn watch(&self, request: WatchRequest) -> BoxFuture<'_, Result<Events, RetrieveError>> {
         self.0.watch(request)
     }
     fn streams_lists(&self) -> bool {
@@ -214,7 +210,7 @@ fn scripted(script: &Arc<Script>, streaming: bool) -> Arc<dyn ErasedRetriever> {
             }
         },
     );
-    erase::<(), _>(Streaming(source, streaming))
+    Arc::new(Streaming(erase::<(), _>(source), streaming))
 }
 
 fn run_over(script: impl Into<Arc<Script>>, retriever: Arc<dyn ErasedRetriever>) -> RunningInformer {
@@ -366,7 +362,7 @@ async fn a_page_may_take_longer_than_a_watch_may_be_silent() {
         },
         |_| async { Ok(stream::pending()) },
     );
-    let run = run_over(Script::default(), erase::<(), _>(Streaming(slow, false)));
+    let run = run_over(Script::default(), Arc::new(Streaming(erase::<(), _>(slow), false)));
     run.until_seen(&[("a", "1")]).await;
 }
 

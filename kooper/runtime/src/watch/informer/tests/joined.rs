@@ -15,11 +15,11 @@ struct Joining {
 }
 
 impl ErasedRetriever for Joining {
-    fn list(&self, request: ListRequest) -> futures_util::future::BoxFuture<'_, Listing> {
+    fn list(&self, request: ListRequest) -> BoxFuture<'_, Listing> {
         self.whole.list(request)
     }
 
-    fn watch(&self, request: WatchRequest) -> futures_util::future::BoxFuture<'_, Result<Events, RetrieveError>> {
+    fn watch(&self, request: WatchRequest) -> BoxFuture<'_, Result<Events, RetrieveError>> {
         self.whole.watch(request)
     }
 

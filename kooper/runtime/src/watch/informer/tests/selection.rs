@@ -289,11 +289,11 @@ async fn each_unselected_object_that_is_sent_counts_once_and_a_known_one_does_no
 struct Outdated(Arc<dyn ErasedRetriever>);
 
 impl ErasedRetriever for Outdated {
-    fn list(&self, request: ListRequest) -> futures_util::future::BoxFuture<'_, Listing> {
+    fn list(&self, request: ListRequest) -> BoxFuture<'_, Listing> {
         self.0.list(request)
     }
 
-    fn watch(&self, request: WatchRequest) -> futures_util::future::BoxFuture<'_, Result<Events, RetrieveError>> {
+    fn watch(&self, request: WatchRequest) -> BoxFuture<'_, Result<Events, RetrieveError>> {
         self.0.watch(request)
     }
 

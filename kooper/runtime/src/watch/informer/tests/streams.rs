@@ -91,7 +91,7 @@ async fn a_large_streaming_list_may_take_longer_than_a_minute() {
             }))
         },
     );
-    let run = run_over(Script::default(), erase::<(), _>(Streaming(slow, true)));
+    let run = run_over(Script::default(), Arc::new(Streaming(erase::<(), _>(slow), true)));
     run.until("synced", |_| run.status.is_synced()).await;
     assert_eq!((run.store.size().0, start.elapsed().as_secs()), (30, 620));
 }

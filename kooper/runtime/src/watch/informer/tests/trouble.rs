@@ -304,7 +304,7 @@ async fn lists_are_delayed_if_their_versions_are_too_old_from_the_start() {
             Err::<stream::Empty<Result<Event, RetrieveError>>, _>(expired())
         },
     );
-    let run = run_over(script, erase::<(), _>(Streaming(source, false)));
+    let run = run_over(script, Arc::new(Streaming(erase::<(), _>(source), false)));
     tokio::time::sleep(Duration::from_secs(600)).await;
     let listed = *run.script.listed.lock();
     assert!((10..60).contains(&listed), "{listed} lists in ten minutes");
