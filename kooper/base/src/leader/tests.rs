@@ -166,10 +166,9 @@ async fn a_lease_is_not_acquired_before_it_expires_however_old_its_times_are() {
 
 #[tokio::test(start_paused = true)]
 async fn a_candidate_waits_for_the_longer_of_the_two_lease_durations() {
-    let server = FakeServer::new();
-    held_by(&server, "b", OURS);
+    let (server, mut candidate) = TestCandidate::standby();
     server.change("shop-echo", |lease| lease["spec"]["leaseDurationSeconds"] = json!(40));
-    TestCandidate::new(&server, "a").does_not_acquire(SECOND * 39).await;
+    candidate.does_not_acquire(SECOND * 39).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -324,10 +323,8 @@ async fn a_release_removes_the_holder_and_a_standby_takes_over_within_millisecon
 
 #[tokio::test(start_paused = true)]
 async fn a_standby_without_permission_to_watch_polls_and_reports_it() {
-    let server = FakeServer::new();
-    held_by(&server, "b", OURS);
+    let (server, mut candidate) = TestCandidate::standby();
     server.decide(|_, watch| if watch { Fate::Fail(403) } else { Fate::Pass });
-    let mut candidate = TestCandidate::new(&server, "a");
     candidate.does_not_acquire(SECOND * 8).await;
     let remark = candidate.ready().unwrap().unwrap();
     for part in ["held by b", "cannot watch", "create, get, update, watch"] {
