@@ -315,13 +315,7 @@ fn urgency(change: &Change) -> Urgency {
     match (&change.old, &change.new) {
         (_, None) => Urgency::Always,
         (Some(old), Some(new)) if !differs(old, new, &[Changed::Generation]) => Urgency::Soon,
-        (Some(old), Some(new)) if old.uid() == new.uid() => {
-            if begins_to_terminate(change) {
-                Urgency::Always
-            } else {
-                Urgency::Now
-            }
-        }
+        (Some(old), Some(new)) if old.uid() == new.uid() && begins_to_terminate(change) => Urgency::Always,
         (_, Some(_)) => Urgency::Now,
     }
 }
