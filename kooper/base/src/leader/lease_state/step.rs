@@ -1,6 +1,5 @@
 //! The steps of a candidate or leader, and the reasons why leadership is lost.
 
-use std::fmt;
 use std::sync::Arc;
 
 use super::known::LeaseWrite;
@@ -22,28 +21,21 @@ pub enum NextStep {
 }
 
 /// Why leadership was lost.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Lost {
     /// No renewal succeeded in time.
+    #[error("the lease could not be renewed in time")]
     Deadline,
     /// Another candidate holds the lease.
+    #[error("the lease is held by {0}")]
     Taken(Arc<str>),
     /// Another client removed the holder from the record.
+    #[error("another client removed the holder from the lease")]
     Emptied,
     /// The Lease was deleted.
+    #[error("the lease was deleted")]
     Deleted,
     /// The lease was not held.
+    #[error("the lease is not held")]
     NeverHeld,
-}
-
-impl fmt::Display for Lost {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Deadline => f.write_str("the lease could not be renewed in time"),
-            Self::Taken(holder) => write!(f, "the lease is held by {holder}"),
-            Self::Emptied => f.write_str("another client removed the holder from the lease"),
-            Self::Deleted => f.write_str("the lease was deleted"),
-            Self::NeverHeld => f.write_str("the lease is not held"),
-        }
-    }
 }
