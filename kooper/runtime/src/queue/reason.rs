@@ -163,17 +163,9 @@ impl Reasons {
         self.only_of(Reason::Initial.bit() | Reason::Leader.bit() | Reason::Shard.bit())
     }
 
-    pub(crate) fn only_resync(&self) -> bool {
-        self.only(Reason::Resync.bit())
-    }
-
-    /// Returns `true` if the only reason is a requeue that the handler requested.
-    pub(crate) fn only_requeue(&self) -> bool {
-        self.only(Reason::Requeue.bit())
-    }
-
-    fn only(&self, bits: u16) -> bool {
-        self.only_of(bits) && self.related.is_none()
+    /// Returns `true` if this is the only reason.
+    pub(crate) fn only(&self, reason: &Reason) -> bool {
+        self.only_of(reason.bit()) && self.related.is_none()
     }
 
     /// Returns `true` if there are reasons about the object itself, and all of them are in `bits`.
@@ -248,11 +240,11 @@ mod tests {
     #[test]
     fn a_run_for_a_new_leader_is_a_first_run_unless_it_has_another_reason() {
         let mut reasons = Reasons::from(Reason::Leader);
-        assert!(reasons.only_first() && !reasons.only_resync());
+        assert!(reasons.only_first() && !reasons.only(&Reason::Resync));
         reasons.add(Reason::Related("Pod".into(), ObjectKey::namespaced("a", "b")));
         assert!(reasons.only_first(), "its children were listed after it");
         reasons.add(Reason::Resync);
-        assert!(!reasons.only_first() && !reasons.only_resync());
+        assert!(!reasons.only_first() && !reasons.only(&Reason::Resync));
         assert!(!Reasons::default().only_first());
     }
 }

@@ -167,8 +167,8 @@ impl QueueState {
             // A change that does not count, and so does not queue it, may have changed its priority.
             entry.prioritized = false;
             let reasons = std::mem::take(&mut entry.reasons);
-            entry.phase = entry.phase.filter(|_| reasons.only_resync());
-            if !reasons.only_requeue() {
+            entry.phase = entry.phase.filter(|_| reasons.only(&Reason::Resync));
+            if !reasons.only(&Reason::Requeue) {
                 entry.repeats = 0;
             }
             let mut attempt = 1;
