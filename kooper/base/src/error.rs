@@ -179,11 +179,6 @@ fn marks<'a>(error: &'a (dyn StdError + 'static)) -> impl Iterator<Item = &'a Ma
     sources(error).filter_map(|error| error.downcast_ref())
 }
 
-/// Returns `true` if a cache lags behind an object that the error is about.
-fn is_of_stale_cache(error: &(dyn StdError + 'static)) -> bool {
-    sources(error).any(|error| error.downcast_ref::<StaleCache>().is_some())
-}
-
 /// Returns `true` if a request failed because an object has changed since it was read. The next call sees its current
 /// state, and is made at once.
 #[doc(hidden)]
@@ -192,7 +187,8 @@ pub fn is_conflict(error: &(dyn StdError + 'static)) -> bool {
         let refusal = ApiStatus::behind(error);
         refusal.is_some_and(|refusal| matches!(refusal.cause, Cause::Conflict | Cause::AnotherObject))
     };
-    retry_hint(error, None) == RetryHint::Backoff && (refused() || is_of_stale_cache(error))
+    let is_of_stale_cache = || sources(error).any(<dyn std::error::Error>::is::<StaleCache>);
+    retry_hint(error, None) == RetryHint::Backoff && (refused() || is_of_stale_cache())
 }
 
 /// The outermost hint in the chain of an error; without one, the hint of an API
