@@ -68,6 +68,14 @@ fn one(to: &mut Backward, place: Place, field: Field, value: &Value) -> Result<(
     numbered(to, place, field, field.number(), value)
 }
 
+/// Encodes a message of a field under a number.
+fn embedded(to: &mut Backward, field: Field, number: u32, value: &Value) -> Result<(), EncodeError> {
+    let end = to.len();
+    message(to, field.message(), value)?;
+    to.length(number, end);
+    Ok(())
+}
+
 /// Encodes one value under a number; `null` is the value that stands for nothing.
 fn numbered(to: &mut Backward, place: Place, field: Field, number: u32, value: &Value) -> Result<(), EncodeError> {
     let wrong = |expected| EncodeError::new(place, expected, value);
@@ -94,10 +102,7 @@ fn numbered(to: &mut Backward, place: Place, field: Field, number: u32, value: &
             };
             to.bytes(number, &decoded.map_err(|_| wrong("base64"))?);
         }
-        (Type::Message, Value::Null | Value::Object(_)) => {
-            message(to, field.message(), value)?;
-            to.length(number, end);
-        }
+        (Type::Message, Value::Null | Value::Object(_)) => embedded(to, field, number, value)?,
         (Type::Message, _) => return Err(wrong("an object")),
         (_, value) => {
             special::value(to, place, field, value)?;

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{Backward, message};
+use super::{Backward, embedded};
 use crate::error::{EncodeError, Place};
 use crate::table::{Field, Type};
 use crate::time;
@@ -38,15 +38,15 @@ pub(super) fn value(to: &mut Backward, place: Place, field: Field, value: &Value
         (Type::SchemaOrBool, Value::Bool(allows)) => to.varint(1, (*allows).into()),
         (Type::SchemaOrBool, Value::Null) => to.varint(1, 0),
         (Type::SchemaOrBool, Value::Object(_)) => {
-            schema(to, field, 2, value)?;
+            embedded(to, field, 2, value)?;
             to.varint(1, 1);
         }
         (Type::SchemaOrBool, _) => return Err(wrong("a schema, true or false")),
         (Type::SchemaOrArray | Type::SchemaOrStrings, Value::Null) => {}
-        (Type::SchemaOrArray | Type::SchemaOrStrings, Value::Object(_)) => schema(to, field, 1, value)?,
+        (Type::SchemaOrArray | Type::SchemaOrStrings, Value::Object(_)) => embedded(to, field, 1, value)?,
         (Type::SchemaOrArray, Value::Array(items)) => {
             for item in items.iter().rev() {
-                schema(to, field, 2, item)?;
+                embedded(to, field, 2, item)?;
             }
         }
         (Type::SchemaOrStrings, Value::Array(items)) => strings(to, place, 2, items)?,
@@ -66,12 +66,5 @@ fn strings(to: &mut Backward, place: Place, number: u32, items: &[Value]) -> Res
         let text = item.as_str().ok_or_else(|| EncodeError::new(place, "a string", item))?;
         to.bytes(number, text.as_bytes());
     }
-    Ok(())
-}
-
-fn schema(to: &mut Backward, field: Field, number: u32, value: &Value) -> Result<(), EncodeError> {
-    let end = to.len();
-    message(to, field.message(), value)?;
-    to.length(number, end);
     Ok(())
 }
