@@ -123,7 +123,7 @@ impl Workers {
             self.give_back(&item.key, item.ticket, Completion::Refused);
             return;
         };
-        let shard = term_of(work.as_ref());
+        let shard = work.as_ref().map(Work::term).cloned();
         let (call, token) = self.call(&item, shard.clone());
         let (part, uid, future): (_, _, BoxFuture<'static, Ended>) = match own {
             Some(object) if functions.ignores(&object) => {
@@ -217,7 +217,7 @@ impl Workers {
             let Tombstone { object, gone, awaited } = tombstone;
             // From now on the call counts.
             drop(awaited);
-            let shard = term_of(work.as_ref());
+            let shard = work.as_ref().map(Work::term).cloned();
             let attempt = self.attempt(item, Part::Deleted, object.uid().into(), work);
             let (call, token) = self.call(item, shard.clone());
             let (lookup, function) = (deleted.lookup.clone(), deleted.function.clone());
@@ -346,11 +346,6 @@ impl Workers {
             rest.await;
         }
     }
-}
-
-/// The term in which a call may write.
-fn term_of(work: Option<&Work>) -> Option<Arc<dyn ShardTerm>> {
-    work.map(|work| Arc::clone(work.term()))
 }
 
 /// Waits until another replica may work on the objects of a shard.
