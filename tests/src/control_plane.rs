@@ -21,6 +21,11 @@ use crate::wait::until;
 pub use crate::process::Output;
 pub use pool::Pooled;
 
+/// Flags of `kubectl apply` for objects that tests make. Otherwise it parses OpenAPI documents of the server, for patches
+/// and to know whether the server can report unknown fields, which takes two to four times as long as all else.
+/// It has the types of built-in kinds, and merges others as JSON either way.
+pub(crate) const WITHOUT_OPENAPI: [&str; 2] = ["--openapi-patch=false", "--validate=false"];
+
 /// A running instance with its own data. Dropping it stops it; if the process
 /// ends without that, a watchdog does.
 #[derive(Debug)]
@@ -152,9 +157,7 @@ impl ControlPlane {
 
     /// Applies objects, all in one call.
     pub fn apply(&self, objects: impl IntoIterator<Item = Value>) {
-        // For a patch, kubectl would parse the OpenAPI document of the server, which takes longer than all else.
-        // It has the types of built-in kinds, and merges others as JSON either way.
-        self.apply_text(&["--openapi-patch=false"], &list(objects));
+        self.apply_text(&WITHOUT_OPENAPI, &list(objects));
     }
 
     /// Applies a text in JSON or YAML, with further flags, and returns what kubectl printed.
@@ -168,7 +171,7 @@ impl ControlPlane {
     pub fn create_namespace(&self, name: &str, objects: impl IntoIterator<Item = Value>) {
         let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
         let list = list([namespace].into_iter().chain(objects));
-        let output = self.kubectl_with(&["create", "--save-config", "--filename=-"], &list);
+        let output = self.kubectl_with(&["create", "--save-config", "--validate=false", "--filename=-"], &list);
         assert!(output.success, "kubectl create: {}", output.stderr);
     }
 

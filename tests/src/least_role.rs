@@ -10,7 +10,7 @@ use std::process::Command;
 
 use serde_json::{Value, json};
 
-use crate::control_plane::{ControlPlane, Output};
+use crate::control_plane::{ControlPlane, Output, WITHOUT_OPENAPI};
 use crate::process::{Process, run};
 use crate::wait::until;
 use crate::yaml::documents;
@@ -127,7 +127,8 @@ impl Installed<'_> {
         let before = self.requests().len();
         let mut program = self.start();
         let objects = self.objects();
-        let apply = || self.cluster.kubectl_with(&["apply", "--filename=-"], &objects);
+        let args = [&["apply", "--filename=-"], &WITHOUT_OPENAPI[..]].concat();
+        let apply = || self.cluster.kubectl_with(&args, &objects);
         until("the objects are made", || apply().success.then_some(()), || apply().stderr);
         self.upset_lease(&program);
         program.wait_for_lines(2, &["acquired leadership"]);
