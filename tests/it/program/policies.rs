@@ -58,7 +58,7 @@ fn every_command_of_the_page_about_rules_has_the_output_that_it_shows() {
     let rust: Vec<_> = blocks().filter(|(language, _)| *language == "rust").map(|(_, text)| text).collect();
     assert_eq!(rust, [include_str!("policies/shop.rs").trim_end()]);
     // The policies are for the whole cluster.
-    let Some(cluster) = ControlPlane::start() else { return };
+    let Some(cluster) = ControlPlane::pooled() else { return };
     let home = Home::new(env!("CARGO_TARGET_TMPDIR"), "policies");
     cluster.must(&["create", "role", "shop", "--verb=create,get", "--resource=configmaps"]);
     cluster.must(&["create", "rolebinding", "shop", "--role=shop", "--serviceaccount=shops:shop"]);

@@ -221,9 +221,9 @@ fn a_namespace_that_is_being_deleted_is_reported_without_advice_about_rules() {
 
 #[test]
 fn kubectl_accepts_the_output_of_crd_and_rbac_and_the_program_keeps_such_a_crd() {
-    let Some(cluster) = ControlPlane::start_with(&["--without-controller-manager"]) else { return };
+    let Some(cluster) = ControlPlane::pooled() else { return };
     let subject = permissions("printed");
-    let election = ["rbac", "--leader-election", "on", "--install-namespace", "default"];
+    let election = ["rbac", "--leader-election", "on", "--install-namespace", "printed"];
     let (_, roles, stderr) = subject.call(None, &election);
     assert!(roles.contains("permissions-gadgets") && roles.contains("coordination.k8s.io"), "{roles}{stderr}");
     assert!(roles.contains("events.k8s.io"), "{roles}");

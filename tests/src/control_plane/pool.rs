@@ -25,19 +25,16 @@ impl ControlPlane {
         used.filter(Self::is_emptied).or_else(Self::start).map(|plane| Pooled(Some(plane)))
     }
 
-    /// Deletes what tests may have made: CRDs with their objects, webhooks, namespaces and roles. Of the namespace
-    /// `default`, it deletes what programs read. Returns `false` if something remains.
+    /// Deletes what tests may have made: CRDs with their objects, webhooks, policies, namespaces and roles. Of the
+    /// namespace `default`, it deletes what programs read. Returns `false` if something remains.
     fn is_emptied(&self) -> bool {
-        let namespaces =
-            "--selector=kubernetes.io/metadata.name notin (default,kube-node-lease,kube-public,kube-system)";
-        let deletions: [&[&str]; 4] = [
-            &["customresourcedefinitions,mutatingwebhookconfigurations,validatingwebhookconfigurations", "--all"],
-            &["namespaces", namespaces],
-            &["deployments,leases", "--all", "--namespace=default"],
-            &["clusterroles,clusterrolebindings", "--selector=kubernetes.io/bootstrapping!=rbac-defaults"],
-        ];
-        let is_done = |what: &&[&str]| self.kubectl(&[&["delete", "--timeout=30s"], *what].concat()).success;
-        let emptied = deletions.iter().all(is_done);
+        let kinds = "customresourcedefinitions,mutatingwebhookconfigurations,validatingwebhookconfigurations,\
+                     mutatingadmissionpolicies,mutatingadmissionpolicybindings,validatingadmissionpolicies,\
+                     validatingadmissionpolicybindings,namespaces,deployments,leases,clusterroles,clusterrolebindings";
+        // Objects without these labels are selected.
+        let added = "--selector=kubernetes.io/metadata.name notin (default,kube-node-lease,kube-public,kube-system),\
+                     kubernetes.io/bootstrapping!=rbac-defaults";
+        let emptied = self.kubectl(&["delete", kinds, added, "--namespace=default", "--timeout=30s"]).success;
         // kubectl would look for objects in the kinds of CRDs that are gone.
         drop(fs::remove_dir_all(self.kubectl_cache()));
         emptied
