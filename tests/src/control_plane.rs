@@ -169,8 +169,16 @@ impl ControlPlane {
 
     /// Creates a namespace with these objects, all in one call.
     pub fn create_namespace(&self, name: &str, objects: impl IntoIterator<Item = Value>) {
-        let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
-        let list = list([namespace].into_iter().chain(objects));
+        self.create([namespace(name)].into_iter().chain(objects));
+    }
+
+    /// Creates namespaces without objects, all in one call.
+    pub fn create_namespaces<'a>(&self, names: impl IntoIterator<Item = &'a str>) {
+        self.create(names.into_iter().map(namespace));
+    }
+
+    fn create(&self, objects: impl IntoIterator<Item = Value>) {
+        let list = list(objects);
         let output = self.kubectl_with(&["create", "--save-config", "--validate=false", "--filename=-"], &list);
         assert!(output.success, "kubectl create: {}", output.stderr);
     }
@@ -256,6 +264,10 @@ impl ControlPlane {
         let lines = whole.lines().filter(|line| line.contains(part));
         lines.map(|line| serde_json::from_str(line).expect("an audit event is JSON")).collect()
     }
+}
+
+fn namespace(name: &str) -> Value {
+    json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
 }
 
 /// The objects as one text for kubectl.

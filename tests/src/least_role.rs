@@ -56,11 +56,8 @@ impl Subject<'_> {
     /// Applies what the program prints for `rbac`, and connects as its service account from then on.
     #[must_use]
     pub fn install<'a>(&'a self, cluster: &'a ControlPlane) -> Installed<'a> {
-        let namespace = self.namespace;
-        cluster.must(&["create", "namespace", namespace]);
-        if self.lease_namespace() != namespace {
-            cluster.must(&["create", "namespace", &self.lease_namespace()]);
-        }
+        let (namespace, leases) = (self.namespace, self.lease_namespace());
+        cluster.create_namespaces([namespace].into_iter().chain((leases != namespace).then_some(&*leases)));
         let (printed, yaml, stderr) = self.call(None, &["rbac", "--install-namespace", namespace]);
         assert!(printed, "{stderr}");
         cluster.apply_text(&[], &yaml);

@@ -142,8 +142,7 @@ fn check_lists_every_missing_rule() {
         stdout.contains("ok       CRD gadgets.permissions.example.com: it does not exist yet, `run` installs it"),
         "{stdout}"
     );
-    cluster.must(&["create", "namespace", "lacking"]);
-    cluster.must(&["create", "namespace", "lacking-leases"]);
+    cluster.create_namespaces(["lacking", "lacking-leases"]);
     assert!(subject.call(Some(cluster.kubeconfig()), &["check"]).0);
     // Without a controller manager it is never deleted.
     cluster.must(&["delete", "namespace", "lacking", "--wait=false"]);
@@ -155,21 +154,16 @@ fn check_lists_every_missing_rule() {
 fn check_lists_objects_that_a_controller_with_fewer_namespaces_left_behind() {
     let Some(cluster) = ControlPlane::shared() else { return };
     let subject = permissions("narrowed");
-    for namespace in ["narrowed", "narrowed-leases", "wide"] {
-        cluster.must(&["create", "namespace", namespace]);
-    }
-    let service = |namespace: &str, name: &str, finalizer: &str| {
+    cluster.create_namespaces(["narrowed", "narrowed-leases", "wide"]);
+    let ours = "permissions.example.com/service";
+    let services = [("wide", "left", ours), ("wide", "foreign", "example.com/other"), ("narrowed", "here", ours)];
+    let service = |namespace: &str, name: &str, finalizers: &[&str]| {
         json!({
             "apiVersion": "v1", "kind": "Service", "spec": {"type": "ExternalName", "externalName": "example.com"},
-            "metadata": {"namespace": namespace, "name": name, "finalizers": [finalizer]}
+            "metadata": {"namespace": namespace, "name": name, "finalizers": finalizers}
         })
     };
-    let ours = "permissions.example.com/service";
-    cluster.apply([
-        service("wide", "left", ours),
-        service("wide", "foreign", "example.com/other"),
-        service("narrowed", "here", ours),
-    ]);
+    cluster.apply(services.map(|(namespace, name, finalizer)| service(namespace, name, &[finalizer])));
     let (passed, stdout, stderr) = subject.call(Some(cluster.kubeconfig()), &["check"]);
     assert!(passed, "{stdout}{stderr}");
     let notes: Vec<_> = stdout.lines().filter(|line| line.starts_with("note ")).collect();
@@ -182,10 +176,7 @@ fn check_lists_objects_that_a_controller_with_fewer_namespaces_left_behind() {
     );
     let (_, stdout, _) = subject.call(Some(cluster.limited_kubeconfig()), &["check"]);
     assert!(stdout.contains("note     services: objects outside of the namespaces"), "{stdout}");
-    let released = r#"{"metadata":{"finalizers":null}}"#;
-    for (namespace, name) in [("wide", "left"), ("wide", "foreign"), ("narrowed", "here")] {
-        cluster.must(&["-n", namespace, "patch", "service", name, "--type=merge", "--patch", released]);
-    }
+    cluster.apply(services.map(|(namespace, name, _)| service(namespace, name, &[])));
 }
 
 #[test]
@@ -193,9 +184,7 @@ fn a_namespace_that_is_being_deleted_is_reported_without_advice_about_rules() {
     let Some(cluster) = ControlPlane::start_with(&["--without-controller-manager"]) else { return };
     let subject = permissions("leaving");
     let namespaces = ["leaving", "leaving-leases"];
-    for namespace in namespaces {
-        cluster.must(&["create", "namespace", namespace]);
-    }
+    cluster.create_namespaces(namespaces);
     let first = subject.start(cluster.kubeconfig());
     first.wait_for_page("/readyz", 200, &[]);
     drop(first);
@@ -227,8 +216,7 @@ fn kubectl_accepts_the_output_of_crd_and_rbac_and_the_program_keeps_such_a_crd()
     let (_, roles, stderr) = subject.call(None, &election);
     assert!(roles.contains("permissions-gadgets") && roles.contains("coordination.k8s.io"), "{roles}{stderr}");
     assert!(roles.contains("events.k8s.io"), "{roles}");
-    cluster.must(&["create", "namespace", "printed"]);
-    cluster.must(&["create", "namespace", "printed-leases"]);
+    cluster.create_namespaces(["printed", "printed-leases"]);
     let (_, crds, stderr) = subject.call(None, &["crd"]);
     assert!(crds.contains("kooper.rs/schema-hash") && crds.contains("kooper.rs/version"), "{crds}{stderr}");
     for yaml in [roles, crds] {

@@ -312,11 +312,8 @@ fn a_controller_waits_for_a_stopped_or_killed_api_server_and_loses_no_change() {
 fn a_server_without_streaming_lists_is_listed_in_pages_and_watched() {
     let namespace = "paged";
     let Some(cluster) = ControlPlane::without_streaming_lists() else { return };
-    cluster.must(&["create", "namespace", namespace]);
     let names: Vec<_> = (0..510).map(|n| format!("config-{n}")).collect();
-    let items: Vec<_> = names.iter().map(|name| configmap(namespace, name, "0")).collect();
-    let list = serde_json::json!({"apiVersion": "v1", "kind": "List", "items": items}).to_string();
-    assert!(cluster.kubectl_with(&["create", "--filename=-"], &list).success);
+    cluster.create_namespace(namespace, names.iter().map(|name| configmap(namespace, name, "0")));
 
     let seen = Seen::default();
     let live = Live::start(connection(cluster.kubeconfig(), None), [recorder("recorder", namespace, &seen)]);

@@ -75,9 +75,7 @@ pub(crate) fn wait_for_balance(replicas: &[&Replica]) {
 impl<'a> Fleet<'a> {
     /// Creates the namespaces, which have this many objects each.
     pub(crate) fn new(cluster: &'a ControlPlane, name: &'static str, namespaces: &[(String, usize)]) -> Self {
-        let namespace =
-            |(name, _): &(String, usize)| json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
-        cluster.apply(namespaces.iter().map(namespace));
+        cluster.create_namespaces(namespaces.iter().map(|(name, _)| &**name));
         let journal = Journal(cluster.dir().join(name));
         Self { cluster, name, by_namespace: false, namespaces: namespaces.to_vec(), journal }
     }
@@ -118,7 +116,7 @@ impl<'a> Fleet<'a> {
         });
         let list = json!({"apiVersion": "v1", "kind": "List", "items": items.collect::<Vec<_>>()}).to_string();
         // One request for each object, instead of two.
-        self.cluster.apply_text(&["--server-side"], &list);
+        self.cluster.apply_text(&["--server-side", "--validate=false"], &list);
     }
 
     /// Sets the value of all objects, and waits until each is handled with it.
