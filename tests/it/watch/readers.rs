@@ -16,14 +16,6 @@ use serde_json::{Value, json};
 use crate::fixture::{Hiding, Log, builder, config, eventually, run};
 use crate::live::{Live, configmap};
 
-/// The shared control plane with new namespaces.
-fn shared(namespaces: &[&str]) -> Option<&'static ControlPlane> {
-    let cluster = ControlPlane::shared()?;
-    let namespace = |name: &&str| json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
-    cluster.apply(namespaces.iter().map(namespace));
-    Some(cluster)
-}
-
 fn secret(namespace: &str, name: &str, labels: &Value) -> Value {
     json!({
         "apiVersion": "v1", "kind": "Secret",
@@ -38,10 +30,6 @@ fn child(namespace: &str, name: &str, owner: (&str, &str, &str), uid: &str) -> V
     child["metadata"]["ownerReferences"] =
         json!([{"apiVersion": version, "kind": kind, "name": owner, "uid": uid, "controller": true}]);
     child
-}
-
-fn uid(cluster: &ControlPlane, namespace: &str, resource: &str, name: &str) -> String {
-    cluster.must(&["get", resource, name, "--namespace", namespace, "--output=jsonpath={.metadata.uid}"])
 }
 
 /// A controller of ConfigMaps that notes why each is handled, one at a time.
@@ -72,13 +60,13 @@ fn no_call_was_caused_by(log: &Log, name: &str) {
 #[test]
 fn a_handler_reads_all_objects_from_its_first_call() {
     let namespace = "reads";
-    let Some(cluster) = shared(&[namespace]) else { return };
-    cluster.apply((0..40).map(|n| {
+    let configs = (0..40).map(|n| {
         let mut config = configmap(namespace, &format!("config-{n}"), &n.to_string());
         config["metadata"]["labels"] = json!({"parity": if n % 2 == 0 { "even" } else { "odd" }});
         config
-    }));
-    cluster.apply([secret(namespace, "a", &json!({})), secret(namespace, "b", &json!({}))]);
+    });
+    let secrets = ["a", "b"].map(|name| secret(namespace, name, &json!({})));
+    let Some(cluster) = ControlPlane::shared_in(namespace, configs.chain(secrets)) else { return };
     let log = Log::default();
     let seen = log.clone();
     let controller = Controller::builder::<Secret>("reads")
@@ -118,8 +106,8 @@ fn a_handler_reads_all_objects_from_its_first_call() {
 #[test]
 fn controllers_and_readers_of_the_same_objects_share_one_watch() {
     let namespace = "one-watch";
-    let Some(cluster) = shared(&[namespace]) else { return };
-    cluster.apply([configmap(namespace, "first", "1"), secret(namespace, "reads", &json!({}))]);
+    let objects = [configmap(namespace, "first", "1"), secret(namespace, "reads", &json!({}))];
+    let Some(cluster) = ControlPlane::shared_in(namespace, objects) else { return };
     let log = Log::default();
     let seen = log.clone();
     let reader = Controller::builder::<Secret>("reads")
@@ -151,29 +139,32 @@ fn controllers_and_readers_of_the_same_objects_share_one_watch() {
 #[test]
 fn a_child_queues_its_controlling_owner_and_no_object_of_another_kind_with_that_name() {
     let namespace = "owns";
-    let Some(cluster) = shared(&[namespace]) else { return };
-    cluster.apply([configmap(namespace, "parent", "1"), configmap(namespace, "other", "1")]);
-    cluster.must(&["create", "serviceaccount", "parent", "--namespace", namespace]);
-    let [parent, other] = ["parent", "other"].map(|name| uid(cluster, namespace, "configmap", name));
-    let account = uid(cluster, namespace, "serviceaccount", "parent");
+    let metadata = json!({"namespace": namespace, "name": "parent"});
+    let account = json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata});
+    let objects = [configmap(namespace, "parent", "1"), configmap(namespace, "other", "1"), account];
+    let Some(cluster) = ControlPlane::shared_in(namespace, objects) else { return };
+    let uids = ["--namespace", namespace, "--output=jsonpath={.items[*].metadata.uid}"];
+    let names = ["get", "configmap/parent", "configmap/other", "serviceaccount/parent"];
+    let uids = cluster.must(&[&names[..], &uids].concat());
+    let [parent, other, account] = uids.split(' ').collect::<Vec<_>>()[..] else { panic!("{uids}") };
     let log = Log::default();
     let live = Live::on(cluster, [notes("owns", &[namespace], &log).owns(Secret::all()).build().unwrap()]);
     wait_for(&log, "owns/parent: initial");
     wait_for(&log, "owns/other: initial");
 
     let (ours, others) = (("v1", "ConfigMap", "parent"), ("v1", "ConfigMap", "other"));
-    cluster.apply([child(namespace, "child", ours, &parent)]);
+    cluster.apply([child(namespace, "child", ours, parent)]);
     wait_for(&log, "owns/parent: Secret owns/child");
     // Of another kind, of another group, of an absent owner, and of an owner that
     // does not control it.
-    let mut uncontrolled = child(namespace, "uncontrolled", ours, &parent);
+    let mut uncontrolled = child(namespace, "uncontrolled", ours, parent);
     uncontrolled["metadata"]["ownerReferences"][0]["controller"] = json!(false);
     cluster.apply([
-        child(namespace, "of-account", ("v1", "ServiceAccount", "parent"), &account),
-        child(namespace, "of-group", ("example.com/v1", "ConfigMap", "parent"), &parent),
-        child(namespace, "of-absent", ("v1", "ConfigMap", "absent"), &parent),
+        child(namespace, "of-account", ("v1", "ServiceAccount", "parent"), account),
+        child(namespace, "of-group", ("example.com/v1", "ConfigMap", "parent"), parent),
+        child(namespace, "of-absent", ("v1", "ConfigMap", "absent"), parent),
         uncontrolled,
-        child(namespace, "last", others, &other),
+        child(namespace, "last", others, other),
     ]);
     wait_for(&log, "owns/other: Secret owns/last");
     for name in ["of-account", "of-group", "of-absent", "uncontrolled"] {
@@ -181,7 +172,7 @@ fn a_child_queues_its_controlling_owner_and_no_object_of_another_kind_with_that_
     }
 
     // It gets another owner: both are called.
-    cluster.apply([child(namespace, "child", others, &other)]);
+    cluster.apply([child(namespace, "child", others, other)]);
     wait_for_times(&log, "owns/parent: Secret owns/child", 2);
     wait_for_times(&log, "owns/other: Secret owns/child", 1);
     // And the last one when it is deleted.
@@ -203,10 +194,11 @@ fn named(secret: &Secret) -> Option<ObjectKey> {
 #[test]
 fn a_mapped_object_queues_the_keys_of_its_old_and_its_new_version() {
     let (one, two) = ("maps-one", "maps-two");
-    let Some(cluster) = shared(&[one, two, "maps-else"]) else { return };
-    cluster.apply([configmap(one, "a", "1"), configmap(one, "b", "1"), configmap(two, "a", "1")]);
-    // One that exists before the start cannot be mapped.
-    cluster.apply([secret(one, "bad", &json!({"for": "a"}))]);
+    let Some(cluster) = ControlPlane::shared() else { return };
+    cluster.create_namespaces([one, two, "maps-else"]);
+    // The Secret cannot be mapped, and exists before the start.
+    let bad = secret(one, "bad", &json!({"for": "a"}));
+    cluster.apply([configmap(one, "a", "1"), configmap(one, "b", "1"), configmap(two, "a", "1"), bad]);
     let log = Log::default();
     let controller = notes("maps", &[one, two], &log).watches::<Secret, _, _>(named).build().unwrap();
     let live = Live::on(cluster, [controller]);
@@ -277,11 +269,11 @@ impl Resource for Fragile {
 #[test]
 fn a_type_that_panics_while_it_is_decoded_loses_no_key_of_another_controller() {
     let namespace = "fragile";
-    let Some(cluster) = shared(&[namespace]) else { return };
     let names: Vec<_> = (0..40).map(|n| format!("s{n}")).collect();
     let labels = |n: usize| if n.is_multiple_of(4) { json!({"breaks": "yes"}) } else { json!({"for": "a"}) };
-    cluster.apply([configmap(namespace, "a", "1")]);
-    cluster.apply(names.iter().enumerate().map(|(n, name)| secret(namespace, name, &labels(n))));
+    let secrets = names.iter().enumerate().map(|(n, name)| secret(namespace, name, &labels(n)));
+    let objects = [configmap(namespace, "a", "1")].into_iter().chain(secrets);
+    let Some(cluster) = ControlPlane::shared_in(namespace, objects) else { return };
     let (log, seen) = (Log::default(), Log::default());
     let map = |secret: &Fragile| {
         let name = secret.0.labels().get("for")?;
@@ -313,12 +305,12 @@ fn a_map_function_can_read_the_cache() {
         users.map(|config| ObjectKey::new(config.namespace().as_deref(), &config.name_any())).collect()
     }
     let namespace = "map-reads";
-    let Some(cluster) = shared(&[namespace]) else { return };
-    cluster.apply(["a", "b", "c"].map(|name| {
+    let configs = ["a", "b", "c"].map(|name| {
         let mut config = configmap(namespace, name, "1");
         config["metadata"]["labels"] = json!({"uses": if name == "c" { "other" } else { "password" }});
         config
-    }));
+    });
+    let Some(cluster) = ControlPlane::shared_in(namespace, configs) else { return };
     let log = Log::default();
     // With a selector the controller's own cache is another one.
     let controller = notes("map-reads", &[namespace], &log).labels("uses").watches::<Secret, _, _>(users);
@@ -432,12 +424,12 @@ async fn deleted_is_called_once_with_the_last_state_and_before_the_successor() {
 #[test]
 fn deleted_distinguishes_objects_that_left_the_selector() {
     let namespace = "mourns";
-    let Some(cluster) = shared(&[namespace]) else { return };
-    cluster.apply(["leaves", "deleted"].map(|name| {
+    let configs = ["leaves", "deleted"].map(|name| {
         let mut config = configmap(namespace, name, name);
         config["metadata"]["labels"] = json!({"app": "shop"});
         config
-    }));
+    });
+    let Some(cluster) = ControlPlane::shared_in(namespace, configs) else { return };
     let log = Log::default();
     let live = Live::on(cluster, [mourns(&log).namespaces([namespace]).labels("app=shop").build().unwrap()]);
     wait_for(&log, "handler: leaves leaves");
@@ -445,8 +437,7 @@ fn deleted_distinguishes_objects_that_left_the_selector() {
     cluster.must(&["label", "configmap", "leaves", "--namespace", namespace, "app=none", "--overwrite"]);
     wait_for(&log, "deleted: leaves leaves Left");
     // An object that has left the selector causes no further calls.
-    cluster.must(&["delete", "configmap", "leaves", "--namespace", namespace]);
-    cluster.must(&["delete", "configmap", "deleted", "--namespace", namespace]);
+    cluster.must(&["delete", "configmap", "leaves", "deleted", "--namespace", namespace]);
     wait_for(&log, "deleted: deleted deleted Deleted");
     live.stop();
     let deletions: Vec<_> = log.lines().into_iter().filter(|line| line.starts_with("deleted")).collect();
