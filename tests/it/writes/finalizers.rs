@@ -19,8 +19,6 @@ use serde_json::json;
 use crate::live::{Live, configmap};
 
 const FINALIZER: &str = "tests.example.com/cleanup";
-/// A patch that removes all finalizers.
-const RELEASED: &str = r#"{"metadata":{"finalizers":null}}"#;
 
 /// Calls of the handler and `cleanup`, in order.
 #[derive(Clone, Default)]
@@ -66,14 +64,15 @@ fn finalizers(cluster: &ControlPlane, namespace: &str, name: &str) -> String {
     cluster.must(&["-n", namespace, "get", "configmap", name, "--output", path])
 }
 
-fn patch(cluster: &ControlPlane, namespace: &str, name: &str, patch: &str) {
-    cluster.must(&["-n", namespace, "patch", "configmap", name, "--type=merge", "--patch", patch]);
+/// Removes all finalizers.
+fn release(cluster: &ControlPlane, namespace: &str, names: &[&str]) {
+    let patch = ["-n", namespace, "patch", "configmap", "--type=merge", r#"--patch={"metadata":{"finalizers":null}}"#];
+    cluster.must(&[&patch[..], names].concat());
 }
 
-fn wait_until_deleted(cluster: &ControlPlane, namespace: &str, name: &str) {
-    eventually(&format!("{name} is deleted"), || {
-        !cluster.kubectl(&["-n", namespace, "get", "configmap", name]).success
-    });
+/// Deletes ConfigMaps, and waits for their end unless a flag says otherwise.
+fn delete(cluster: &ControlPlane, namespace: &str, args: &[&str]) {
+    cluster.must(&[&["-n", namespace, "delete", "configmap", "--timeout=60s"], args].concat());
 }
 
 fn marked(namespace: &str, name: &str, finalizers: &[&str], labels: &[(&str, &str)]) -> serde_json::Value {
@@ -92,11 +91,11 @@ fn the_finalizer_is_set_before_the_first_call_and_removed_after_cleanup_and_othe
 
     cluster.apply([marked(namespace, "a", &["example.com/other"], &[])]);
     calls.wait_for(&format!("handle a [example.com/other {FINALIZER}]"));
-    cluster.must(&["-n", namespace, "delete", "configmap", "a", "--wait=false"]);
+    delete(cluster, namespace, &["a", "--wait=false"]);
     calls.wait_for(&format!("cleanup a [example.com/other {FINALIZER}]"));
     eventually("only the other finalizer is left", || finalizers(cluster, namespace, "a") == "example.com/other");
-    patch(cluster, namespace, "a", RELEASED);
-    wait_until_deleted(cluster, namespace, "a");
+    release(cluster, namespace, &["a"]);
+    cluster.must(&["-n", namespace, "wait", "--for=delete", "configmap/a", "--timeout=60s"]);
     live.stop();
     // Neither the write of the finalizer nor the deletion of the cleaned-up object called the handler.
     let calls = calls.all();
@@ -125,12 +124,11 @@ fn cleanup_that_fails_panics_or_requeues_keeps_the_finalizer_until_it_is_done() 
     cluster.apply([configmap(namespace, "a", "1"), configmap(namespace, "b", "1")]);
     calls.wait_for(&format!("handle a [{FINALIZER}]"));
     calls.wait_for(&format!("handle b [{FINALIZER}]"));
-    cluster.must(&["-n", namespace, "delete", "configmap", "a", "--wait=false"]);
-    wait_until_deleted(cluster, namespace, "a");
+    delete(cluster, namespace, &["a"]);
     assert_eq!(tries.load(Ordering::SeqCst), 4);
     assert_eq!(finalizers(cluster, namespace, "b"), FINALIZER);
     live.stop();
-    patch(cluster, namespace, "b", RELEASED);
+    release(cluster, namespace, &["b"]);
 }
 
 #[test]
@@ -155,12 +153,12 @@ fn cleanup_that_hangs_or_always_fails_keeps_its_object_and_affects_no_other() {
     );
     let live = start(cluster, controller);
     let bad = ["hangs", "fails"];
+    cluster.apply(bad.map(|name| configmap(namespace, name, "1")));
     for name in bad {
-        cluster.apply([configmap(namespace, name, "1")]);
         calls.wait_for(&format!("handle {name} [{FINALIZER}]"));
     }
     let before = live.metric(TIMEOUTS);
-    cluster.must(&["-n", namespace, "delete", "configmap", "hangs", "fails", "--wait=false"]);
+    delete(cluster, namespace, &["hangs", "fails", "--wait=false"]);
     live.wait_for_metric(TIMEOUTS, |count| count >= before + 2.0);
     // Whoever looks at the object sees what keeps it.
     for (name, why) in
@@ -176,16 +174,14 @@ fn cleanup_that_hangs_or_always_fails_keeps_its_object_and_affects_no_other() {
 
     cluster.apply([configmap(namespace, "good", "1")]);
     calls.wait_for(&format!("handle good [{FINALIZER}]"));
-    cluster.must(&["-n", namespace, "delete", "configmap", "good", "--wait=false"]);
-    wait_until_deleted(cluster, namespace, "good");
+    delete(cluster, namespace, &["good"]);
     let again = live.metric(TIMEOUTS);
     live.wait_for_metric(TIMEOUTS, |count| count > again);
     live.stop();
     for name in bad {
         assert_eq!(finalizers(cluster, namespace, name), FINALIZER, "{name}");
-        patch(cluster, namespace, name, RELEASED);
-        wait_until_deleted(cluster, namespace, name);
     }
+    release(cluster, namespace, &bad);
 }
 
 #[test]
@@ -209,13 +205,13 @@ fn neither_a_filter_nor_a_selector_hides_a_deletion() {
     for name in ["filtered", "relabelled"] {
         calls.wait_for(&format!("handle {name} [{FINALIZER}]"));
     }
-    patch(cluster, namespace, "filtered", r#"{"data":{"value":"2"}}"#);
+    let changed = r#"--patch={"data":{"value":"2"}}"#;
+    cluster.must(&["-n", namespace, "patch", "configmap", "filtered", "--type=merge", changed]);
     cluster.must(&["-n", namespace, "label", "configmap", "relabelled", "app=none", "--overwrite"]);
     live.wait_for_metric("kooper_abandoned_total{controller=\"keeper\"}", |count| count == 1.0);
     assert_eq!(finalizers(cluster, namespace, "relabelled"), FINALIZER);
-    cluster.must(&["-n", namespace, "delete", "configmap", "--all", "--wait=false"]);
+    delete(cluster, namespace, &["--all"]);
     for name in ["filtered", "relabelled", "orphan"] {
-        wait_until_deleted(cluster, namespace, name);
         calls.wait_for(&format!("cleanup {name} [{FINALIZER}]"));
     }
     live.stop();
@@ -236,7 +232,7 @@ fn an_object_that_leaves_the_selector_is_cleaned_up_with_on_leave() {
     eventually("it is handled again", || finalizers(cluster, namespace, "a") == FINALIZER);
     live.stop();
     assert_eq!(calls.all().iter().filter(|call| call.starts_with("cleanup")).count(), 1);
-    patch(cluster, namespace, "a", RELEASED);
+    release(cluster, namespace, &["a"]);
 }
 
 #[test]
@@ -250,8 +246,7 @@ fn a_previous_finalizer_is_taken_over() {
     );
     cluster.apply([marked(namespace, "a", &["tests.example.com/old"], &[])]);
     calls.wait_for(&format!("handle a [{FINALIZER}]"));
-    cluster.must(&["-n", namespace, "delete", "configmap", "a", "--wait=false"]);
-    wait_until_deleted(cluster, namespace, "a");
+    delete(cluster, namespace, &["a"]);
     live.stop();
     calls.wait_for(&format!("cleanup a [{FINALIZER}]"));
 }
@@ -277,10 +272,10 @@ fn cleanup_is_called_again_for_what_it_has_not_seen() {
     let live = start(cluster, controller);
     cluster.apply([marked(namespace, "a", &["example.com/other"], &[])]);
     calls.wait_for(&format!("handle a [example.com/other {FINALIZER}]"));
-    cluster.must(&["delete", "configmap", "a", "--namespace", namespace, "--wait=false"]);
+    delete(cluster, namespace, &["a", "--wait=false"]);
     eventually("only the other finalizer is left", || finalizers(cluster, namespace, "a") == "example.com/other");
     live.stop();
     let seen: Vec<_> = calls.all().into_iter().filter(|call| call.starts_with("cleanup")).collect();
     assert_eq!(seen, ["cleanup ", "cleanup late"]);
-    patch(cluster, namespace, "a", RELEASED);
+    release(cluster, namespace, &["a"]);
 }
