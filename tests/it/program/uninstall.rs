@@ -13,42 +13,36 @@ const CRD: &str = "shops.installed.example.com";
 /// The objects that have finalizers of the program.
 const NAMES: [&str; 5] = ["shop/tea", "shop/milk", "configmap/a", "configmap/b", "configmap/left"];
 
-/// A cluster with the CRD, and a namespace with two shops and three ConfigMaps that have finalizers of the program.
-/// The last ConfigMap is not selected any more.
+/// A cluster with the CRD, and a namespace with two shops and three ConfigMaps as the program has left them, with its
+/// finalizers. The last ConfigMap is not selected any more.
 struct Installed(Pooled);
 
 fn shop(name: &str, stuck: bool) -> Value {
     json!({
         "apiVersion": "installed.example.com/v1", "kind": "Shop", "spec": {"stuck": stuck},
-        "metadata": {"namespace": "trade", "name": name}
+        "metadata": {"namespace": "trade", "name": name, "finalizers": ["installed.example.com/shop"]}
     })
 }
 
 fn config(name: &str, labels: &Value) -> Value {
-    json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"namespace": "trade", "name": name, "labels": labels}})
+    let finalizers = ["installed.example.com/config"];
+    let metadata = json!({"namespace": "trade", "name": name, "labels": labels, "finalizers": finalizers});
+    json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata})
 }
 
 impl Installed {
     fn start() -> Option<Self> {
         let this = Self(ControlPlane::pooled()?);
         this.apply_crd(|crd| crd);
-        let program = this.program(&["run"]);
-        program.wait_for_page("/readyz", 200, &[]);
-        let shops = [shop("tea", false), shop("milk", false)];
-        let configs = ["a", "b", "left"].map(|name| config(name, &json!({"shop": "yes"})));
-        this.0.create_namespace("trade", shops.into_iter().chain(configs));
-        let set = ["-n", "trade", "wait", "--for=jsonpath={.metadata.finalizers[0]}", "--timeout=60s"];
-        this.0.must(&[&set[..], &NAMES].concat());
-        let finalizers = this.finalizers(&NAMES);
-        assert_eq!(finalizers.matches("installed.example.com/").count(), NAMES.len(), "{finalizers}");
-        drop(program);
-        this.0.must(&["-n", "trade", "label", "configmap", "left", "shop-"]);
+        let selected = json!({"shop": "yes"});
+        let configs = [config("a", &selected), config("b", &selected), config("left", &json!({}))];
+        this.0.create_namespace("trade", [shop("tea", false), shop("milk", false)].into_iter().chain(configs));
         Some(this)
     }
 
     fn apply_crd(&self, edit: impl FnOnce(String) -> String) {
         let (_, yaml, _) = self.call(&["crd"]);
-        self.0.apply_text(&["--server-side", "--force-conflicts"], &edit(yaml));
+        self.0.apply_text(&["--server-side", "--force-conflicts", "--validate=false"], &edit(yaml));
         self.0.must(&["wait", "--for=condition=established", "crd", CRD, "--timeout=60s"]);
     }
 
@@ -74,7 +68,7 @@ impl Installed {
     /// Applies the output of `manifests`. There is no kubelet, so nothing runs.
     fn install(&self, namespace: &str) {
         let (_, yaml, _) = self.call(&["manifests", "--image", "none", "--install-namespace", namespace]);
-        self.0.apply_text(&[], &yaml);
+        self.0.apply_text(&["--validate=false"], &yaml);
     }
 
     /// The finalizers of several objects, without those that have none.
@@ -189,7 +183,6 @@ fn cleanups_that_block_their_threads_are_named_when_the_time_is_over() {
     installed.0.apply((0..threads).map(|nth| {
         let mut shop = shop(&format!("blocked-{nth}"), false);
         shop["spec"]["blocked"] = json!(true);
-        shop["metadata"]["finalizers"] = json!(["installed.example.com/shop"]);
         shop
     }));
     let workers = threads.to_string();
@@ -223,7 +216,7 @@ fn the_leases_are_deleted_unless_a_process_holds_them() {
         assert_eq!(holder(name), None);
     }
     // A process that was not stopped keeps its Lease.
-    installed.0.apply([held()]);
+    installed.0.apply([held("default", "installed-shops", &json!({}))]);
     let (steps, _) = installed.uninstall(&election);
     assert!(steps.contains("keep      Lease default/installed-shops: `elsewhere` holds it\n"), "{steps}");
     assert_eq!(holder("installed-shops").as_deref(), Some("elsewhere"));
@@ -231,10 +224,10 @@ fn the_leases_are_deleted_unless_a_process_holds_them() {
 }
 
 /// A Lease that a process holds.
-fn held() -> Value {
+fn held(namespace: &str, name: &str, annotations: &Value) -> Value {
     json!({
         "apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
-        "metadata": {"namespace": "default", "name": "installed-shops"},
+        "metadata": {"namespace": namespace, "name": name, "annotations": annotations},
         "spec": {
             "holderIdentity": "elsewhere", "leaseDurationSeconds": 15, "renewTime": "2999-01-01T00:00:00.000000Z",
         },
@@ -244,7 +237,7 @@ fn held() -> Value {
 #[test]
 fn the_crd_is_kept_while_a_process_holds_a_lease() {
     let Some(installed) = Installed::start() else { return };
-    installed.0.apply([held()]);
+    installed.0.apply([held("default", "installed-shops", &json!({}))]);
     // Without a cleanup, nothing waits for the Lease.
     let args = ["--orphan", "--leader-election", "on"];
     let (plan, _) = installed.uninstall(&[&["--dry-run"], &args[..]].concat());
@@ -372,17 +365,8 @@ fn objects_that_another_installation_handles_too_are_not_changed() {
     refused(&[], everywhere);
     installed.0.must(&["-n", "trade", "scale", "deployment", "installed", "--replicas=0"]);
     // Another one without a Deployment of `manifests` is known by its Lease.
-    let lease = json!({
-        "apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
-        "metadata": {
-            "namespace": "trade", "name": "installed-configs.blue",
-            "annotations": {"kooper.rs/controller": "installed.blue/configs", "kooper.rs/namespaces": "trade"},
-        },
-        "spec": {
-            "holderIdentity": "elsewhere", "leaseDurationSeconds": 15, "renewTime": "2999-01-01T00:00:00.000000Z",
-        },
-    });
-    installed.0.apply([lease]);
+    let annotations = json!({"kooper.rs/controller": "installed.blue/configs", "kooper.rs/namespaces": "trade"});
+    installed.0.apply([held("trade", "installed-configs.blue", &annotations)]);
     let blue = "Lease trade/installed-configs.blue, handles the objects of namespace trade";
     refused(&with_election, blue);
     installed.0.must(&["-n", "trade", "delete", "lease", "installed-configs.blue"]);
@@ -441,17 +425,8 @@ fn the_deployment_is_stopped_first_and_another_installation_keeps_the_crds() {
     assert!(installed.exists(&["shop", "tea"]));
     installed.0.must(&["-n", "trade", "delete", "deployment", "installed"]);
     // Another one without a Deployment of `manifests` is known by its Lease.
-    let lease = json!({
-        "apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
-        "metadata": {
-            "namespace": "trade", "name": "installed-shops.blue",
-            "annotations": {"kooper.rs/controller": "installed.blue/shops"},
-        },
-        "spec": {
-            "holderIdentity": "elsewhere", "leaseDurationSeconds": 15, "renewTime": "2999-01-01T00:00:00.000000Z",
-        },
-    });
-    installed.0.apply([lease]);
+    let annotations = json!({"kooper.rs/controller": "installed.blue/shops"});
+    installed.0.apply([held("trade", "installed-shops.blue", &annotations)]);
     let (done, _, stderr) = installed.call(&["uninstall"]);
     assert!(!done && stderr.contains("with the Lease trade/installed-shops.blue of this program needs"), "{stderr}");
     assert!(installed.exists(&["shop", "tea"]));
