@@ -3,8 +3,8 @@
 //! `bench-narrow --kubeconfig FILE fill` creates the Secrets, and `bench-narrow --kubeconfig FILE hold FORM` prints
 //! what one form of the cache takes, each in a process of its own.
 
-use std::fs;
 use std::path::PathBuf;
+use std::process;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,6 +15,7 @@ use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kooper::capability::{All, Subset};
 use kooper::metrics::Prometheus;
 use kooper::{CancellationToken, Controller, Health, KindExt, Operator, Reader, prometheus};
+use kooper_bench::Usage;
 use kube::Client;
 use kube::api::{Api, PostParams};
 use kube::core::metadata::PartialObjectMeta;
@@ -141,14 +142,13 @@ async fn hold(client: Client, form: Form) -> anyhow::Result<()> {
         family
             .map_or(0.0, |family| family.get_metric().iter().map(|metric| metric.get_gauge().get_value()).sum::<f64>())
     };
-    let status = fs::read_to_string("/proc/self/status")?;
-    let line = |name: &str| status.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_default().trim();
+    let usage = Usage::of(process::id());
     println!(
-        "{form:?}: {} objects, {} bytes in the store, {} resident, {} at most",
+        "{form:?}: {} objects, {} bytes in the store, {:.1} MB resident, {:.1} MB at most",
         read("kooper_store_objects"),
         read("kooper_store_bytes"),
-        line("VmRSS:"),
-        line("VmHWM:"),
+        usage.resident()?,
+        usage.peak()?,
     );
     stop.cancel();
     running.await??;

@@ -3,7 +3,7 @@
 
 use parking_lot::Mutex;
 use std::convert::Infallible;
-use std::fs;
+use std::process;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -22,11 +22,10 @@ use kooper::metrics::Prometheus;
 use kooper::retriever::{RetrieveError, channel, fixed};
 use kooper::{CancellationToken, Controller, Operator, Reader, prometheus};
 use kooper::{Health, KindExt};
-use kooper_bench::longest_held;
+use kooper_bench::{Usage, longest_held};
 use kooper_tests::control_plane::ControlPlane;
+use kube::Client;
 use kube::client::Body;
-use kube::config::{KubeConfigOptions, Kubeconfig};
-use kube::{Client, Config};
 use serde::Serialize;
 use serde_json::json;
 use tokio::sync::{Notify, mpsc};
@@ -72,8 +71,7 @@ async fn main() -> anyhow::Result<()> {
 
 async fn many_objects(objects: usize) -> anyhow::Result<()> {
     let cluster = tokio::task::spawn_blocking(ControlPlane::start).await?.context("no control plane is built")?;
-    let kubeconfig = Kubeconfig::read_from(cluster.kubeconfig())?;
-    let client = Client::try_from(Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?)?;
+    let client = kooper_bench::client(cluster.kubeconfig()).await?;
     let (retriever, events) = channel((0..objects).map(|index| config(index, 1)))?;
     let before = Process::now();
 
@@ -135,8 +133,12 @@ async fn many_objects(objects: usize) -> anyhow::Result<()> {
 
     let each = |bytes: f64| bytes / objects as f64;
     println!("\ncompressed contents: {:.0} bytes an object", each(bytes));
-    println!("beside them, after the first list: {:.0} bytes an object", each(after.rss - before.rss - bytes));
-    println!("RSS before: {:.0} MB, with the source's own copies; peak: {:.0} MB", before.rss / 1e6, peak() / 1e6);
+    println!(
+        "beside them, after the first list: {:.0} bytes an object",
+        each((after.resident - before.resident) * 1e6 - bytes)
+    );
+    let peak = Usage::of(process::id()).peak()?;
+    println!("RSS before: {:.0} MB, with the source's own copies; peak: {peak:.0} MB", before.resident);
     println!("leadership acquired {} time(s)", metric("kooper_leader_transitions_total"));
     stop.cancel();
     running.await??;
@@ -301,38 +303,22 @@ impl Step {
     fn end(&mut self, what: &str) {
         let (now, held) = (Process::now(), longest_held().as_secs_f64() * 1e3);
         let (wall, cpu) = (self.began.elapsed().as_secs_f64(), now.cpu - self.before.cpu);
-        println!("| {what} | {wall:.2} | {cpu:.2} | {held:.1} | {:.0} |", now.rss / 1e6);
+        println!("| {what} | {wall:.2} | {cpu:.2} | {held:.1} | {:.0} |", now.resident);
         *self = Self { began: Instant::now(), before: now };
     }
 }
 
-/// This process by `/proc`.
+/// The use of this process.
 struct Process {
     /// Seconds.
     cpu: f64,
-    /// Bytes.
-    rss: f64,
+    /// Megabytes.
+    resident: f64,
 }
 
 impl Process {
     fn now() -> Self {
-        let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();
-        let behind = stat.rsplit(") ").next().unwrap_or_default();
-        let ticks: f64 = behind.split(' ').skip(11).take(2).filter_map(|ticks| ticks.parse::<f64>().ok()).sum();
-        Self { cpu: ticks / 100.0, rss: status("VmRSS:") }
+        let usage = Usage::of(process::id());
+        Self { cpu: usage.cpu().unwrap_or_default().as_secs_f64(), resident: usage.resident().unwrap_or_default() }
     }
-}
-
-fn peak() -> f64 {
-    status("VmHWM:")
-}
-
-fn status(name: &str) -> f64 {
-    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let line = status.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_default();
-    line.trim()
-        .split(' ')
-        .next()
-        .and_then(|kilobytes| kilobytes.parse().ok())
-        .map_or(0.0, |kilobytes: f64| kilobytes * 1024.0)
 }

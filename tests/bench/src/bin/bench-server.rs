@@ -1,7 +1,7 @@
 //! Measures the embedded API server, alone and beside a real one; `tests/bench/server` runs it.
 
 use std::io::Read as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -12,8 +12,8 @@ use futures_util::{AsyncBufReadExt as _, StreamExt as _, TryStreamExt as _};
 use http::Request;
 use k8s_openapi::api::core::v1::Namespace;
 use kooper_apiserver::ApiServer;
-use kube::config::{KubeConfigOptions, Kubeconfig};
-use kube::{Api, Client, Config};
+use kooper_bench::{Usage, client};
+use kube::{Api, Client};
 use serde_json::{Value, json};
 use tokio::runtime::Builder;
 use tokio::task::JoinSet;
@@ -72,10 +72,10 @@ fn main() -> Result<()> {
         // As in a test.
         Task::Start => Builder::new_current_thread().enable_all().build()?.block_on(start()),
         Task::Serve { kubeconfig } => threads()?.block_on(serve(kubeconfig)),
-        Task::Pods { kubeconfig, pid, pods } => threads()?.block_on(many_pods(kubeconfig, pid, pods)),
+        Task::Pods { kubeconfig, pid, pods } => threads()?.block_on(many_pods(&kubeconfig, pid, pods)),
         Task::Rates { embedded, pid, real, pids, requests, rounds } => threads()?.block_on(async {
-            let embedded = Server { client: client(embedded).await?, pids: vec![pid] };
-            let real = Server { client: client(real).await?, pids };
+            let embedded = Server { client: client(&embedded).await?, pids: vec![pid] };
+            let real = Server { client: client(&real).await?, pids };
             rates([embedded, real], requests, rounds).await
         }),
     }
@@ -97,12 +97,13 @@ async fn start() -> Result<()> {
     const MORE: u32 = 100;
     let mut servers = Vec::new();
     let first = ready(&mut servers).await?;
-    let before = memory(std::process::id(), "VmRSS")?;
+    let usage = Usage::of(std::process::id());
+    let before = usage.resident()?;
     let mut times = Vec::new();
     for _ in 0..MORE {
         times.push(ready(&mut servers).await?);
     }
-    let each = (memory(std::process::id(), "VmRSS")? - before) / f64::from(MORE);
+    let each = (usage.resident()? - before) / f64::from(MORE);
     println!("{:.1}\n{:.1}\n{before:.1}\n{each:.2}", millis(first), millis(median(times)));
     Ok(())
 }
@@ -116,12 +117,6 @@ async fn serve(kubeconfig: PathBuf) -> Result<()> {
     tokio::task::spawn_blocking(|| std::io::stdin().read_to_end(&mut Vec::new())).await??;
     server.shutdown().await;
     Ok(())
-}
-
-async fn client(kubeconfig: PathBuf) -> Result<Client> {
-    let kubeconfig = Kubeconfig::read_from(kubeconfig)?;
-    let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;
-    Ok(Client::try_from(config)?)
 }
 
 fn request(method: &str, path: &str, content: &str, body: &Value) -> Result<Request<Vec<u8>>> {
@@ -349,10 +344,10 @@ fn pod(number: usize) -> Value {
     })
 }
 
-async fn many_pods(kubeconfig: PathBuf, pid: u32, pods: usize) -> Result<()> {
-    let client = client(kubeconfig).await?;
+async fn many_pods(kubeconfig: &Path, pid: u32, pods: usize) -> Result<()> {
+    let (client, usage) = (client(kubeconfig).await?, Usage::of(pid));
     let path = |rest: &str| format!("/api/v1/namespaces/{NAMESPACE}/pods{rest}");
-    let before = memory(pid, "VmRSS")?;
+    let before = usage.resident()?;
     let mut watches = Watches::open(&client, &path("?watch=true&resourceVersion=0"));
     let begun = Instant::now();
     send(&client, pods, |number| request("POST", &path(""), JSON, &pod(number))).await?;
@@ -365,33 +360,16 @@ async fn many_pods(kubeconfig: PathBuf, pid: u32, pods: usize) -> Result<()> {
     println!("| created by {CONCURRENCY} clients, s | {:.1} |", created.as_secs_f64());
     println!("| delivered to {WATCHERS} watchers, s | {:.1} |", delivered.as_secs_f64());
     println!("| listed, s | {:.2} |", begun.elapsed().as_secs_f64());
-    println!("| CPU of the server, s | {:.1} |", cpu(&[pid])?.as_secs_f64());
+    println!("| CPU of the server, s | {:.1} |", usage.cpu()?.as_secs_f64());
     println!("| memory before, MB | {before:.0} |");
-    println!("| memory after, MB | {:.0} |", memory(pid, "VmRSS")?);
-    println!("| peak of the memory, MB | {:.0} |", memory(pid, "VmHWM")?);
+    println!("| memory after, MB | {:.0} |", usage.resident()?);
+    println!("| peak of the memory, MB | {:.0} |", usage.peak()?);
     Ok(())
-}
-
-/// A figure of a process's memory, in MB.
-fn memory(pid: u32, figure: &str) -> Result<f64> {
-    let status = std::fs::read_to_string(format!("/proc/{pid}/status"))?;
-    let line =
-        status.lines().find_map(|line| line.strip_prefix(figure)?.strip_prefix(':')).context("no such figure")?;
-    let kilobytes: f64 = line.trim().trim_end_matches(" kB").parse()?;
-    Ok(kilobytes * 1024.0 / 1e6)
 }
 
 /// The CPU time that processes have spent.
 fn cpu(pids: &[u32]) -> Result<Duration> {
-    let mut ticks = 0;
-    for pid in pids {
-        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat"))?;
-        let (_, rest) = stat.rsplit_once(')').context("a process has a name")?;
-        for field in rest.split_whitespace().skip(11).take(2) {
-            ticks += field.parse::<u64>()?;
-        }
-    }
-    Ok(Duration::from_millis(ticks * 10))
+    pids.iter().map(|pid| Usage::of(*pid).cpu()).sum()
 }
 
 /// The one in the middle.
