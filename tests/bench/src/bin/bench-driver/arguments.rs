@@ -39,9 +39,6 @@ pub(crate) struct Arguments {
     /// Only these programs, by name.
     #[arg(long, value_delimiter = ',')]
     pub(crate) programs: Vec<String>,
-    /// The folder of the control plane's scripts.
-    #[arg(long)]
-    pub(crate) control_plane: PathBuf,
     /// The folder of the Go programs.
     #[arg(long)]
     pub(crate) peers: PathBuf,

@@ -2,7 +2,6 @@
 
 mod api;
 mod arguments;
-mod cluster;
 mod figure;
 mod loader;
 mod machine;
@@ -17,11 +16,11 @@ use std::fs;
 
 use anyhow::{Context as _, Result, ensure};
 use clap::Parser;
-use kooper_bench::{Kind, Proxy};
+use kooper_bench::{Etcd, Kind, Proxy, client};
+use kooper_tests::control_plane::ControlPlane;
 
 use crate::api::Api;
 use crate::arguments::Arguments;
-use crate::cluster::Cluster;
 use crate::loader::Loader;
 use crate::machine::Machine;
 use crate::program::Program;
@@ -53,11 +52,12 @@ async fn main() -> Result<()> {
 /// Runs every program on one kind, in turn, `--runs` times.
 async fn measure(arguments: &Arguments, kind: Kind, programs: &[Program], samples: &mut Vec<Sample>) -> Result<()> {
     // A server of its own for each kind, so that neither pays for the other's objects.
-    let cluster = Cluster::start(arguments)?;
-    let proxy = Proxy::start(cluster.address()?).await?;
-    let kubeconfig = cluster.kubeconfig_through(&proxy)?;
-    let api = Api::prepare(cluster.client().await?, kind).await?;
-    let loader = Loader::new(&api, cluster.etcd(), arguments.objects).await?;
+    let cluster = ControlPlane::start_with(&["--without-controller-manager"]).context("no control plane")?;
+    let proxy = Proxy::start(cluster.address()).await?;
+    let (server, through) = (cluster.address().to_string(), proxy.address().to_string());
+    let kubeconfig = cluster.kubeconfig_with("proxy", |text| text.replace(&server, &through));
+    let api = Api::prepare(client(cluster.kubeconfig()).await?, kind).await?;
+    let loader = Loader::new(&api, Etcd::new(&cluster.dir().join("etcd.sock")), arguments.objects).await?;
     let loaded = loader.load(&api).await?;
     println!("\n## {kind}\n\n{loaded}");
 

@@ -1,15 +1,16 @@
 //! Scenarios in which each program is measured.
 
+use std::fs;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use anyhow::{Result, ensure};
+use anyhow::{Context as _, Result, ensure};
 use kooper_bench::{Proxy, Usage};
+use kooper_tests::control_plane::ControlPlane;
 use tokio::time::sleep;
 
 use crate::api::Api;
 use crate::arguments::Arguments;
-use crate::cluster::Cluster;
 use crate::loader::Loader;
 use crate::program::{Program, Running};
 use crate::sample::{Sample, Stage};
@@ -49,7 +50,7 @@ pub(crate) enum Scenario {
 /// Environment of the scenarios.
 pub(crate) struct Bench<'a> {
     pub(crate) arguments: &'a Arguments,
-    pub(crate) cluster: &'a Cluster,
+    pub(crate) cluster: &'a ControlPlane,
     pub(crate) proxy: &'a Proxy,
     pub(crate) kubeconfig: &'a Path,
     pub(crate) api: &'a Api,
@@ -86,9 +87,11 @@ impl Bench<'_> {
         running.quit().await
     }
 
-    /// The API server's process, and its CPU time so far.
+    /// The API server's process, which is another one after a restart, and its CPU time so far.
     fn server(&self) -> Result<(Usage, Duration)> {
-        let server = self.cluster.apiserver()?;
+        let file = self.cluster.dir().join("kube-apiserver.pid");
+        let pid = fs::read_to_string(file).context("reading the API server's id")?;
+        let server = Usage::of(pid.trim().parse().context("the process ID of the API server is not a number")?);
         Ok((server, server.cpu()?))
     }
 
@@ -112,7 +115,9 @@ impl Bench<'_> {
         running.reset(missed).await?;
         self.proxy.shut();
         self.loader.touch_all(missed).await?;
-        self.cluster.restart_apiserver()?;
+        // Its watch cache then begins at the newest version: a watch from before is answered with 410.
+        self.cluster.stop_apiserver();
+        self.cluster.start_apiserver();
         self.api.await_served().await?;
         self.api.expect_expired(&version).await?;
 

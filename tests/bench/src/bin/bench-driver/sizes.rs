@@ -4,12 +4,12 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
-use kooper_bench::Kind;
+use kooper_bench::{Etcd, Kind, client};
+use kooper_tests::control_plane::ControlPlane;
 use tokio::time::sleep;
 
 use crate::api::Api;
 use crate::arguments::Arguments;
-use crate::cluster::Cluster;
 use crate::loader::Loader;
 use crate::machine;
 use crate::program::Program;
@@ -50,9 +50,9 @@ pub(crate) async fn measure(arguments: &Arguments, programs: &[Program]) -> Resu
     let mut points = Vec::new();
     let largest = real.last().copied().unwrap_or(RECORDED);
     {
-        let cluster = Cluster::start(arguments)?;
-        let api = Api::prepare(cluster.client().await?, kind).await?;
-        let loader = Loader::new(&api, cluster.etcd(), largest).await?;
+        let cluster = ControlPlane::start_with(&["--without-controller-manager"]).context("no control plane")?;
+        let api = Api::prepare(client(cluster.kubeconfig()).await?, kind).await?;
+        let loader = Loader::new(&api, Etcd::new(&cluster.dir().join("etcd.sock")), largest).await?;
         let (mut written, mut recorded) = (0, replayed.is_empty());
         for size in real.iter().copied().chain((!recorded && real.is_empty()).then_some(RECORDED)) {
             loader.write_all(written..size as usize).await?;
