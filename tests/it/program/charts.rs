@@ -136,32 +136,29 @@ fn product<T: Clone>(ones: &[T], others: &[T]) -> Vec<(T, T)> {
     ones.iter().flat_map(|one| others.iter().map(move |other| (one.clone(), other.clone()))).collect()
 }
 
-/// Each combination of the settings that roles depend on: values, and flags.
+/// Each combination of the settings that decide together where roles are, with the two that do not in turn: values, and
+/// flags. Helm takes 70 ms for each.
 fn combinations() -> Vec<(Value, Vec<String>)> {
     let mut all = Vec::new();
     for namespaces in [&[][..], &["a"], &["b", NAMESPACE]] {
-        for election in [None, Some("on"), Some("off")] {
-            for instance in [None, Some("blue")] {
-                for (leases, auth) in product(&[None, Some("a"), Some("leases")], &[Some("none"), Some("token")]) {
-                    let mut values = json!({"namespaces": namespaces});
-                    let mut flags = Vec::new();
-                    if !namespaces.is_empty() {
-                        flags.extend(["--namespace".to_owned(), namespaces.join(",")]);
-                    }
-                    for (value, flag, choice) in [
-                        ("leaderElection", "--leader-election", election),
-                        ("instance", "--instance", instance),
-                        ("leaseNamespace", "--lease-namespace", leases),
-                        ("metricsAuth", "--metrics-auth", auth),
-                    ] {
-                        if let Some(choice) = choice {
-                            values[value] = choice.into();
-                            flags.extend([flag.to_owned(), choice.to_owned()]);
-                        }
-                    }
-                    all.push((values, flags));
+        for (election, leases) in product(&[None, Some("on"), Some("off")], &[None, Some("a"), Some("leases")]) {
+            let mut values = json!({"namespaces": namespaces});
+            let mut flags = Vec::new();
+            if !namespaces.is_empty() {
+                flags.extend(["--namespace".to_owned(), namespaces.join(",")]);
+            }
+            for (value, flag, choice) in [
+                ("leaderElection", "--leader-election", election),
+                ("instance", "--instance", [None, Some("blue")][all.len() % 2]),
+                ("leaseNamespace", "--lease-namespace", leases),
+                ("metricsAuth", "--metrics-auth", [Some("none"), Some("token")][all.len() / 2 % 2]),
+            ] {
+                if let Some(choice) = choice {
+                    values[value] = choice.into();
+                    flags.extend([flag.to_owned(), choice.to_owned()]);
                 }
             }
+            all.push((values, flags));
         }
     }
     all
