@@ -29,7 +29,7 @@ fn get(cluster: &ControlPlane, namespace: &str, what: &str, name: &str) -> Value
 }
 
 /// Waits for an Event about an object, and returns it.
-fn event(cluster: &ControlPlane, namespace: &str, about: &str, right: impl Fn(&Value) -> bool) -> Value {
+pub(super) fn event(cluster: &ControlPlane, namespace: &str, about: &str, right: impl Fn(&Value) -> bool) -> Value {
     let list = || -> Value {
         let text = cluster.must(&["-n", namespace, "get", "events.events.k8s.io", "-o", "json"]);
         serde_json::from_str(&text).unwrap()

@@ -12,6 +12,7 @@ use kooper_tests::wait::until;
 use serde::Serialize;
 use serde_json::{Value, json};
 
+use super::capabilities::event;
 use crate::live::{Live, configmap, connection};
 
 /// A cluster in which a controller keeps one child, `child`.
@@ -72,32 +73,15 @@ impl Stand {
     }
 
     fn child(&self) -> Value {
-        let child = self.cluster.kubectl(&[
-            "-n",
-            self.namespace,
-            "get",
-            self.resource,
-            "child",
-            "--ignore-not-found",
-            "--show-managed-fields",
-            "-o",
-            "json",
-        ]);
+        let what = ["get", self.resource, "child", "--ignore-not-found", "--show-managed-fields", "--output=json"];
+        let child = self.cluster.kubectl(&[&["-n", self.namespace], &what[..]].concat());
         serde_json::from_str(&child.stdout).unwrap_or_default()
     }
 
     /// Edits the child like a user.
     fn edit(&self, operations: &Value) {
-        self.cluster.must(&[
-            "-n",
-            self.namespace,
-            "patch",
-            self.resource,
-            "child",
-            "--type=json",
-            "-p",
-            &operations.to_string(),
-        ]);
+        let patch = ["patch", self.resource, "child", "--type=json", "-p", &operations.to_string()];
+        self.cluster.must(&[&["-n", self.namespace], &patch[..]].concat());
     }
 
     fn wait(&self, what: &str, right: impl Fn(&Value) -> bool) {
@@ -106,18 +90,10 @@ impl Stand {
 
     /// Waits until an Event on the owner names an entry and its field manager.
     fn wait_for_event(&self, reason: &str, parts: &[&str]) {
-        let events = || self.cluster.must(&["-n", self.namespace, "get", "events.events.k8s.io", "-o", "json"]);
-        let find = || {
-            let events: Value = serde_json::from_str(&events()).unwrap();
-            let found = events["items"].as_array().unwrap().iter().any(|event| {
-                let note = event["note"].as_str().unwrap_or_default();
-                event["reason"] == reason
-                    && event["regarding"]["name"] == "parent"
-                    && parts.iter().all(|part| note.contains(part))
-            });
-            found.then_some(())
-        };
-        until(&format!("{reason}: {parts:?}"), find, events);
+        event(self.cluster, self.namespace, "parent", |event| {
+            let note = event["note"].as_str().unwrap_or_default();
+            event["reason"] == reason && parts.iter().all(|part| note.contains(part))
+        });
     }
 
     /// Stops, and checks the field managers: the controller owns fields by its apply only, and not by its edits.
