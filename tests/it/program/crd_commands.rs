@@ -25,7 +25,7 @@ fn printed(cluster: &ControlPlane, plural: &str, edit: impl Fn(&mut Value)) -> S
 
 fn apply(cluster: &ControlPlane, manager: &str, crd: &str) {
     let manager = format!("--field-manager={manager}");
-    cluster.apply_text(&["--server-side", "--force-conflicts", &manager], crd);
+    cluster.apply_text(&["--server-side", "--force-conflicts", "--validate=false", &manager], crd);
     for name in ["shops.shops.example.com", "stalls.shops.example.com"].into_iter().filter(|name| crd.contains(name)) {
         cluster.must(&["wait", "--for=condition=established", "crd", name, "--timeout=60s"]);
     }

@@ -187,7 +187,7 @@ fn a_renamed_program_takes_over_the_crd_that_it_applied_under_its_previous_name(
     let Some(cluster) = ControlPlane::shared_in(namespace, []) else { return };
     let described = json!({"type": "integer", "format": "int32", "description": "as the previous program had it"});
     let before = with_size(Renamed::crd(), described).to_string();
-    cluster.apply_text(&["--server-side", "--field-manager=previous-shop"], &before);
+    cluster.apply_text(&["--server-side", "--validate=false", "--field-manager=previous-shop"], &before);
 
     let controller = Controller::builder::<Renamed>("renamed").namespaces([namespace]).install_crd();
     let controller = controller.previous_program("previous-shop").handler(async |_: Arc<Renamed>| {}).build().unwrap();
@@ -252,7 +252,7 @@ fn an_incompatible_change_is_applied_with_consent_for_exactly_this_change() {
     let mut old = serde_json::to_value(Allowed::crd()).unwrap();
     let spec = &mut old["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"];
     spec["properties"]["old"] = json!({"type": "string"});
-    cluster.apply_text(&["--server-side", "--field-manager=it"], &old.to_string());
+    cluster.apply_text(&["--server-side", "--validate=false", "--field-manager=it"], &old.to_string());
     cluster.must(&["wait", "--for=condition=established", "crd", name, "--timeout=60s"]);
     let seen = Seen::default();
     let start = |consent: &str| {
@@ -289,7 +289,7 @@ fn a_limit_is_tightened_because_the_server_keeps_accepting_stored_values() {
     let old = with_size(Limited::crd(), json!({"type": "integer", "format": "int32"})).to_string();
     // The program of the test uses the same field manager.
     let manager = format!("--field-manager={}", std::env::args().next().map(|path| program(&path)).unwrap());
-    cluster.apply_text(&["--server-side", &manager], &old);
+    cluster.apply_text(&["--server-side", "--validate=false", &manager], &old);
     cluster.must(&["wait", "--for=condition=established", "crd", name, "--timeout=60s"]);
     let mut large = object(namespace, "Limited", "limited.example.com");
     large["spec"]["size"] = json!(9);
