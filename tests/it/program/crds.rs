@@ -205,12 +205,11 @@ fn a_renamed_program_takes_over_the_crd_that_it_applied_under_its_previous_name(
 #[test]
 fn a_crd_whose_names_are_taken_is_reported_and_retried() {
     let namespace = "crds-taken";
-    let Some(cluster) = ControlPlane::shared_in(namespace, []) else { return };
     // Another kind of the group has the list's name.
     let mut other = serde_json::to_value(Taken::crd()).unwrap();
     other["metadata"]["name"] = json!("others.taken.example.com");
     other["spec"]["names"] = json!({"kind": "Other", "plural": "others", "listKind": "TakenList"});
-    cluster.apply([other]);
+    let Some(cluster) = ControlPlane::shared_in(namespace, [other]) else { return };
     cluster.must(&["wait", "--for=condition=established", "crd/others.taken.example.com", "--timeout=60s"]);
     let seen = Seen::default();
     let live = Live::on(cluster, [installer::<Taken>("taken", namespace, &seen)]);

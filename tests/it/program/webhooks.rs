@@ -69,8 +69,8 @@ fn a_program_with_webhooks_is_not_installed_without_leader_election() {
 fn a_real_cluster_accepts_the_manifests_and_uninstall_first_removes_the_configurations() {
     let Some(cluster) = ControlPlane::pooled() else { return };
     let kubeconfig = cluster.kubeconfig().to_str().unwrap();
-    cluster.must(&["create", "namespace", "trade"]);
-    cluster.must(&["label", "namespace", "trade", "pod-security.kubernetes.io/enforce=restricted"]);
+    let labels = json!({"pod-security.kubernetes.io/enforce": "restricted"});
+    cluster.apply([json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "trade", "labels": labels}})]);
     for command in
         [&["crd"][..], &["manifests", "--image", "a:1", "--install-namespace", "trade", "--with", "network-policy"]]
     {

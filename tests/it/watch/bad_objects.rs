@@ -156,14 +156,13 @@ fn an_object_that_does_not_fit_the_type_gets_no_finalizer_and_keeps_an_existing_
 #[test]
 fn handlers_that_always_panic_hang_or_fail_do_not_block_other_objects() {
     let namespace = "bad-handlers";
-    let Some(cluster) = ControlPlane::shared_in(namespace, []) else { return };
     let bad = ["panics", "hangs", "fails"];
     let good: Vec<_> = (0..20).map(|n| format!("good-{n}")).collect();
     let all = |value: &str| {
         let names = good.iter().map(String::as_str).chain(bad);
         names.map(|name| configmap(namespace, name, value)).collect::<Vec<_>>()
     };
-    cluster.apply(all("1"));
+    let Some(cluster) = ControlPlane::shared_in(namespace, all("1")) else { return };
 
     let seen = Seen::default();
     let states = seen.clone();

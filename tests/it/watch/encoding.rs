@@ -170,9 +170,8 @@ fn objects_are_the_same_in_json_and_in_protobuf() {
     let Some(cluster) = ControlPlane::shared() else { return };
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/it/watch/encoding");
     // The namespace comes first.
-    for file in ["cluster.yaml", "settings.yaml", "workloads.yaml"] {
-        cluster.must(&["apply", "--filename", &format!("{folder}/{file}")]);
-    }
+    let files = ["cluster", "settings", "workloads"].map(|name| format!("--filename={folder}/{name}.yaml"));
+    cluster.must(&[&["apply"][..], &files.each_ref().map(String::as_str)].concat());
     run(async {
         let wire = Wire::new(cluster).await;
         let namespaced = Scope { namespace: Some(NAMESPACE.into()), ..Scope::default() };

@@ -63,13 +63,13 @@ impl Subset for Named {
 #[test]
 fn a_reader_has_the_objects_of_its_subset_and_equal_caches_share_a_watch() {
     let namespace = "narrow-reader";
-    let Some(cluster) = ControlPlane::shared_in(namespace, []) else { return };
-    cluster.apply([
+    let objects = [
         configmap(namespace, "one", "1"),
         secret(namespace, "a", &json!({"app": "shop"})),
         secret(namespace, "b", &json!({"app": "shop"})),
         secret(namespace, "c", &json!({})),
-    ]);
+    ];
+    let Some(cluster) = ControlPlane::shared_in(namespace, objects) else { return };
     let log = Log::default();
     let seen = log.clone();
     let handler = move |config: Arc<ConfigMap>,
@@ -198,9 +198,8 @@ async fn one_call_in_a_test_reads_what_reads_selects() -> Result<()> {
 #[test]
 fn only_metadata_is_fetched_for_partial_objects() {
     let namespace = "narrow-metadata";
-    let Some(cluster) = ControlPlane::shared_in(namespace, []) else { return };
+    let Some(cluster) = ControlPlane::shared_in(namespace, [secret(namespace, "one", &json!({}))]) else { return };
     let big = "x".repeat(600_000);
-    cluster.apply([secret(namespace, "one", &json!({}))]);
     let created = cluster.kubectl_with(&["create", "--filename=-"], &configmap(namespace, "big", &big).to_string());
     assert!(created.success, "{}", created.stderr);
     let log = Log::default();

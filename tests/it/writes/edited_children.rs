@@ -42,13 +42,12 @@ impl Stand {
     where
         T: Kind + Serialize + Clone,
     {
-        let cluster = ControlPlane::shared_in(namespace, [])?;
+        let cluster = ControlPlane::shared_in(namespace, [configmap(namespace, "parent", "1")])?;
         if let Some(adopted) = adopted {
             let created = cluster.kubectl_with(&["-n", namespace, "create", "-f", "-"], &adopted.to_string());
             assert!(created.success, "{}", created.stderr);
         }
         let adopts = adopted.is_some();
-        cluster.apply([configmap(namespace, "parent", "1")]);
         let mut child: T = serde_json::from_value(child.clone()).unwrap();
         child.meta_mut().name = Some("child".to_owned());
         let handler = move |parent: Arc<ConfigMap>, children: OwnedApplier<T>| {

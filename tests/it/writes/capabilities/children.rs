@@ -9,7 +9,7 @@ use kooper::controller::Builder;
 use kooper::prelude::*;
 use kooper_tests::control_plane::ControlPlane;
 use kooper_tests::wait::until;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::{event, get, secret, start};
 use crate::fixture::with_name;
@@ -43,13 +43,17 @@ fn parents(namespace: &str, seen: &Seen, set: impl FnOnce(Builder<ConfigMap>) ->
     set(builder).build().unwrap()
 }
 
+/// A Secret of another client.
+fn theirs(namespace: &str, name: &str) -> Value {
+    let metadata = json!({"namespace": namespace, "name": name});
+    json!({"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "stringData": {"value": "theirs"}})
+}
+
 #[test]
 fn a_child_is_created_and_corrected_and_never_taken_from_another_owner() {
     let namespace = "children";
-    let Some(cluster) = ControlPlane::shared_in(namespace, []) else { return };
-    cluster.must(&["-n", namespace, "create", "secret", "generic", "foreign", "--from-literal=value=theirs"]);
-    cluster.must(&["-n", namespace, "create", "secret", "generic", "orphan", "--from-literal=value=theirs"]);
-    cluster.apply([configmap(namespace, "one", "first")]);
+    let objects = [theirs(namespace, "foreign"), theirs(namespace, "orphan"), configmap(namespace, "one", "first")];
+    let Some(cluster) = ControlPlane::shared_in(namespace, objects) else { return };
     let seen = Seen::default();
     let live = start(cluster.kubeconfig(), parents(namespace, &seen, |builder| builder));
     seen.wait_for(&[("one", "applied")]);
@@ -131,9 +135,8 @@ fn fields_applied_under_a_previous_name_are_taken_over() {
 #[test]
 fn an_object_that_is_not_cached_yet_is_not_taken_over() {
     let namespace = "unseen";
-    let Some(cluster) = ControlPlane::shared_in(namespace, []) else { return };
-    cluster.must(&["-n", namespace, "create", "secret", "generic", "there", "--from-literal=value=theirs"]);
-    cluster.apply([configmap(namespace, "one", "1")]);
+    let objects = [theirs(namespace, "there"), configmap(namespace, "one", "1")];
+    let Some(cluster) = ControlPlane::shared_in(namespace, objects) else { return };
     let seen = Seen::default();
     let noted = seen.clone();
     let handler = move |secrets: Applier<Secret>| {
