@@ -18,7 +18,7 @@ use kooper_tests::wait::until;
 use serde_json::{Value, json};
 use tokio::runtime::Runtime;
 
-use crate::fixture::{Running, run_edited};
+use crate::fixture::{Log, Running, run_edited};
 
 /// A running operator with its own runtime, as the test blocks its own thread.
 pub(crate) struct Live {
@@ -109,6 +109,13 @@ pub(crate) async fn connection(kubeconfig: &Path, server: Option<SocketAddr>) ->
         config.cluster_url = format!("https://{server}").parse().unwrap();
     }
     config
+}
+
+impl Log {
+    /// Waits until a line was noted.
+    pub(crate) fn wait_for(&self, line: &str) {
+        until(line, || self.lines().iter().any(|one| one == line).then_some(()), || format!("{:#?}", self.lines()));
+    }
 }
 
 /// The last state of each object that a handler was called with.

@@ -43,10 +43,6 @@ fn notes(name: &str, namespaces: &[&str], log: &Log) -> Builder<ConfigMap> {
     )
 }
 
-fn wait_for(log: &Log, line: &str) {
-    until(line, || log.lines().iter().any(|one| one == line).then_some(()), || format!("{:#?}", log.lines()));
-}
-
 /// Waits until the line was logged this many times.
 fn wait_for_times(log: &Log, line: &str, times: usize) {
     let count = || log.lines().iter().filter(|one| *one == line).count();
@@ -82,8 +78,8 @@ fn a_handler_reads_all_objects_from_its_first_call() {
         .build()
         .unwrap();
     let live = Live::on(cluster, [controller]);
-    wait_for(&log, "a: 40, 20, 7");
-    wait_for(&log, "b: 40, 20, 7");
+    log.wait_for("a: 40, 20, 7");
+    log.wait_for("b: 40, 20, 7");
     cluster.must(&["label", "configmap", "config-7", "--namespace", namespace, "parity=even", "--overwrite"]);
     // A change of the reader's kind causes no call by itself.
     let calls = || log.lines().into_iter().filter(|line| line == "a: 40, 21, 7").count();
@@ -121,7 +117,7 @@ fn controllers_and_readers_of_the_same_objects_share_one_watch() {
     let controllers = ["one", "two"].map(|name| notes(name, &[namespace], &log).build().unwrap());
     let live = Live::on(cluster, controllers.into_iter().chain([reader]));
     wait_for_times(&log, "one-watch/first: initial", 2);
-    wait_for(&log, "one-watch/reads: true");
+    log.wait_for("one-watch/reads: true");
     cluster.apply([configmap(namespace, "first", "2")]);
     wait_for_times(&log, "one-watch/first: modified", 2);
     live.wait_for_ready(true, &["ok"]);
@@ -149,12 +145,12 @@ fn a_child_queues_its_controlling_owner_and_no_object_of_another_kind_with_that_
     let [parent, other, account] = uids.split(' ').collect::<Vec<_>>()[..] else { panic!("{uids}") };
     let log = Log::default();
     let live = Live::on(cluster, [notes("owns", &[namespace], &log).owns(Secret::all()).build().unwrap()]);
-    wait_for(&log, "owns/parent: initial");
-    wait_for(&log, "owns/other: initial");
+    log.wait_for("owns/parent: initial");
+    log.wait_for("owns/other: initial");
 
     let (ours, others) = (("v1", "ConfigMap", "parent"), ("v1", "ConfigMap", "other"));
     cluster.apply([child(namespace, "child", ours, parent)]);
-    wait_for(&log, "owns/parent: Secret owns/child");
+    log.wait_for("owns/parent: Secret owns/child");
     // Of another kind, of another group, of an absent owner, and of an owner that
     // does not control it.
     let mut uncontrolled = child(namespace, "uncontrolled", ours, parent);
@@ -166,7 +162,7 @@ fn a_child_queues_its_controlling_owner_and_no_object_of_another_kind_with_that_
         uncontrolled,
         child(namespace, "last", others, other),
     ]);
-    wait_for(&log, "owns/other: Secret owns/last");
+    log.wait_for("owns/other: Secret owns/last");
     for name in ["of-account", "of-group", "of-absent", "uncontrolled"] {
         no_call_was_caused_by(&log, name);
     }
@@ -203,10 +199,10 @@ fn a_mapped_object_queues_the_keys_of_its_old_and_its_new_version() {
     let controller = notes("maps", &[one, two], &log).watches::<Secret, _, _>(named).build().unwrap();
     let live = Live::on(cluster, [controller]);
     for key in ["maps-one/a", "maps-one/b", "maps-two/a"] {
-        wait_for(&log, &format!("{key}: initial"));
+        log.wait_for(&format!("{key}: initial"));
     }
     cluster.apply([secret(one, "moves", &json!({"for": "a"}))]);
-    wait_for(&log, "maps-one/a: Secret maps-one/moves");
+    log.wait_for("maps-one/a: Secret maps-one/moves");
     cluster.apply([secret(one, "moves", &json!({"for": "b"}))]);
     wait_for_times(&log, "maps-one/b: Secret maps-one/moves", 1);
     wait_for_times(&log, "maps-one/a: Secret maps-one/moves", 2);
@@ -219,8 +215,8 @@ fn a_mapped_object_queues_the_keys_of_its_old_and_its_new_version() {
         secret(one, "good", &json!({"for": "b"})),
         secret(two, "far", &json!({"for": "a"})),
     ]);
-    wait_for(&log, "maps-one/b: Secret maps-one/good");
-    wait_for(&log, "maps-two/a: Secret maps-two/far");
+    log.wait_for("maps-one/b: Secret maps-one/good");
+    log.wait_for("maps-two/a: Secret maps-two/far");
     for name in ["elsewhere", "lost", "bad"] {
         no_call_was_caused_by(&log, name);
     }
@@ -287,14 +283,14 @@ fn a_type_that_panics_while_it_is_decoded_loses_no_key_of_another_controller() {
     });
     let live = Live::on(cluster, [fragile, secrets.build().unwrap()]);
     for name in &names {
-        wait_for(&seen, name);
+        seen.wait_for(name);
     }
     cluster.apply([
         secret(namespace, "later", &json!({"breaks": "yes"})),
         secret(namespace, "last", &json!({"for": "a"})),
     ]);
-    wait_for(&log, "fragile/a: Secret fragile/last");
-    wait_for(&seen, "later");
+    log.wait_for("fragile/a: Secret fragile/last");
+    seen.wait_for("later");
     live.stop();
 }
 
@@ -316,12 +312,12 @@ fn a_map_function_can_read_the_cache() {
     let controller = notes("map-reads", &[namespace], &log).labels("uses").watches::<Secret, _, _>(users);
     let live = Live::on(cluster, [controller.build().unwrap()]);
     for name in ["a", "b", "c"] {
-        wait_for(&log, &format!("map-reads/{name}: initial"));
+        log.wait_for(&format!("map-reads/{name}: initial"));
     }
     cluster.apply([secret(namespace, "password", &json!({})), secret(namespace, "other", &json!({}))]);
-    wait_for(&log, "map-reads/a: Secret map-reads/password");
-    wait_for(&log, "map-reads/b: Secret map-reads/password");
-    wait_for(&log, "map-reads/c: Secret map-reads/other");
+    log.wait_for("map-reads/a: Secret map-reads/password");
+    log.wait_for("map-reads/b: Secret map-reads/password");
+    log.wait_for("map-reads/c: Secret map-reads/other");
     assert!(!log.lines().contains(&"map-reads/c: Secret map-reads/password".to_owned()));
     live.stop();
 }
@@ -432,13 +428,13 @@ fn deleted_distinguishes_objects_that_left_the_selector() {
     let Some(cluster) = ControlPlane::shared_in(namespace, configs) else { return };
     let log = Log::default();
     let live = Live::on(cluster, [mourns(&log).namespaces([namespace]).labels("app=shop").build().unwrap()]);
-    wait_for(&log, "handler: leaves leaves");
-    wait_for(&log, "handler: deleted deleted");
+    log.wait_for("handler: leaves leaves");
+    log.wait_for("handler: deleted deleted");
     cluster.must(&["label", "configmap", "leaves", "--namespace", namespace, "app=none", "--overwrite"]);
-    wait_for(&log, "deleted: leaves leaves Left");
+    log.wait_for("deleted: leaves leaves Left");
     // An object that has left the selector causes no further calls.
     cluster.must(&["delete", "configmap", "leaves", "deleted", "--namespace", namespace]);
-    wait_for(&log, "deleted: deleted deleted Deleted");
+    log.wait_for("deleted: deleted deleted Deleted");
     live.stop();
     let deletions: Vec<_> = log.lines().into_iter().filter(|line| line.starts_with("deleted")).collect();
     assert_eq!(deletions, ["deleted: leaves leaves Left", "deleted: deleted deleted Deleted"]);

@@ -21,10 +21,6 @@ fn secret(namespace: &str, name: &str, labels: &Value) -> Value {
     })
 }
 
-fn wait_for(log: &Log, line: &str) {
-    until(line, || log.lines().iter().any(|one| one == line).then_some(()), || format!("{:#?}", log.lines()));
-}
-
 /// The distinct watches of Secrets in a namespace: their queries.
 fn watches(cluster: &ControlPlane, namespace: &str) -> Vec<String> {
     watches_of(cluster, namespace, "secrets")
@@ -99,7 +95,7 @@ fn a_reader_has_the_objects_of_its_subset_and_equal_caches_share_a_watch() {
         .unwrap();
     let own = Controller::builder::<Secret>("own").namespaces([namespace]).labels(" app = shop ").handler(async || {});
     let live = Live::on(cluster, [controller, own.build().unwrap()]);
-    wait_for(&log, "1: a b | a c | 3");
+    log.wait_for("1: a b | a c | 3");
     cluster.must(&["-n", namespace, "label", "secret", "b", "app-"]);
     cluster.must(&["-n", namespace, "label", "secret", "c", "app=shop"]);
     let moved = || {
@@ -218,7 +214,7 @@ fn only_metadata_is_fetched_for_partial_objects() {
         .build()
         .unwrap();
     let live = Live::on(cluster, [controller]);
-    wait_for(&log, "big: true");
+    log.wait_for("big: true");
     let size = live.metric("kooper_store_bytes{controller=\"metadata\"}");
     assert!(size > 0.0 && size < 50_000.0, "{size} bytes");
     live.stop();
@@ -318,8 +314,7 @@ fn a_child_that_owns_would_not_select_is_rejected_before_it_is_written() {
     let log = Log::default();
     let children = Secret::all().labels("app=shop").metadata_only();
     let live = Live::on(cluster, [applies(namespace, children, &[("app", "web")], &log)]);
-    wait_for(
-        &log,
+    log.wait_for(
         "initial: Secret `narrow-rejects/child` is not selected by `owns` (labels app=shop): its label `app` is `web`: \
          set the label `app` to `shop`; it was not applied",
     );

@@ -1,6 +1,5 @@
 //! Cleanup before an object is deleted.
 
-use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -16,41 +15,27 @@ use kube::Api;
 use kube::api::{Patch, PatchParams};
 use serde_json::json;
 
+use crate::fixture::Log;
 use crate::live::{Live, configmap};
 
 const FINALIZER: &str = "tests.example.com/cleanup";
 
-/// Calls of the handler and `cleanup`, in order.
-#[derive(Clone, Default)]
-struct Calls(Arc<Mutex<Vec<String>>>);
-
-impl Calls {
-    fn note(&self, what: &str, object: &ConfigMap) {
-        let finalizers = object.metadata.finalizers.clone().unwrap_or_default().join(" ");
-        let name = object.metadata.name.clone().unwrap_or_default();
-        self.0.lock().push(format!("{what} {name} [{finalizers}]"));
-    }
-
-    fn all(&self) -> Vec<String> {
-        self.0.lock().clone()
-    }
-
-    fn wait_for(&self, call: &str) {
-        until(call, || self.all().iter().any(|one| one == call).then_some(()), || format!("{:?}", self.all()));
-    }
+/// Notes a call of the handler or of `cleanup`.
+fn note(calls: &Log, what: &str, object: &ConfigMap) {
+    calls.note(format!("{what} {} [{}]", object.name_any(), object.finalizers().join(" ")));
 }
 
-fn builder(namespace: &str, calls: &Calls) -> Builder<ConfigMap> {
+fn builder(namespace: &str, calls: &Log) -> Builder<ConfigMap> {
     let (handled, cleaned) = (calls.clone(), calls.clone());
     Controller::builder::<ConfigMap>("keeper")
         .namespaces([namespace])
         .resync(None)
         .handler(move |object: Arc<ConfigMap>| {
-            handled.note("handle", &object);
+            note(&handled, "handle", &object);
             async {}
         })
         .cleanup(FINALIZER, move |object: Arc<ConfigMap>| {
-            cleaned.note("cleanup", &object);
+            note(&cleaned, "cleanup", &object);
             async {}
         })
 }
@@ -86,7 +71,7 @@ fn marked(namespace: &str, name: &str, finalizers: &[&str], labels: &[(&str, &st
 fn the_finalizer_is_set_before_the_first_call_and_removed_after_cleanup_and_others_are_kept() {
     let namespace = "finalizers-first";
     let Some(cluster) = ControlPlane::shared_in(namespace, []) else { return };
-    let calls = Calls::default();
+    let calls = Log::default();
     let live = start(cluster, builder(namespace, &calls));
 
     cluster.apply([marked(namespace, "a", &["example.com/other"], &[])]);
@@ -98,7 +83,7 @@ fn the_finalizer_is_set_before_the_first_call_and_removed_after_cleanup_and_othe
     cluster.must(&["-n", namespace, "wait", "--for=delete", "configmap/a", "--timeout=60s"]);
     live.stop();
     // Neither the write of the finalizer nor the deletion of the cleaned-up object called the handler.
-    let calls = calls.all();
+    let calls = calls.lines();
     assert_eq!(calls.iter().filter(|call| call.starts_with("handle a ")).count(), 1, "{calls:?}");
     assert_eq!(calls.iter().filter(|call| call.starts_with("cleanup")).count(), 1, "{calls:?}");
 }
@@ -107,7 +92,7 @@ fn the_finalizer_is_set_before_the_first_call_and_removed_after_cleanup_and_othe
 fn cleanup_that_fails_panics_or_requeues_keeps_the_finalizer_until_it_is_done() {
     let namespace = "finalizers-slow";
     let Some(cluster) = ControlPlane::shared_in(namespace, []) else { return };
-    let (calls, tries) = (Calls::default(), Arc::new(AtomicUsize::new(0)));
+    let (calls, tries) = (Log::default(), Arc::new(AtomicUsize::new(0)));
     let counted = tries.clone();
     let controller = builder(namespace, &calls).cleanup(FINALIZER, move |call: Call| {
         let tries = counted.fetch_add(1, Ordering::SeqCst);
@@ -136,12 +121,12 @@ fn cleanup_that_hangs_or_always_fails_keeps_its_object_and_affects_no_other() {
     const TIMEOUTS: &str = "kooper_handler_timeouts_total{controller=\"keeper\"}";
     let namespace = "finalizers-stuck";
     let Some(cluster) = ControlPlane::shared_in(namespace, []) else { return };
-    let calls = Calls::default();
+    let calls = Log::default();
     let cleaned = calls.clone();
     let controller = builder(namespace, &calls).timeout(Duration::from_millis(200)).cleanup(
         FINALIZER,
         move |object: Arc<ConfigMap>| {
-            cleaned.note("cleanup", &object);
+            note(&cleaned, "cleanup", &object);
             async move {
                 match &*object.name_any() {
                     "hangs" => std::future::pending().await,
@@ -170,7 +155,7 @@ fn cleanup_that_hangs_or_always_fails_keeps_its_object_and_affects_no_other() {
         until(&format!("an Event on {name}"), right, recorded);
     }
     let failed = format!("cleanup fails [{FINALIZER}]");
-    eventually("the other fails again", || calls.all().iter().filter(|call| **call == failed).count() >= 3);
+    eventually("the other fails again", || calls.lines().iter().filter(|call| **call == failed).count() >= 3);
 
     cluster.apply([configmap(namespace, "good", "1")]);
     calls.wait_for(&format!("handle good [{FINALIZER}]"));
@@ -188,7 +173,7 @@ fn cleanup_that_hangs_or_always_fails_keeps_its_object_and_affects_no_other() {
 fn neither_a_filter_nor_a_selector_hides_a_deletion() {
     let namespace = "finalizers-hidden";
     let Some(cluster) = ControlPlane::shared_in(namespace, []) else { return };
-    let calls = Calls::default();
+    let calls = Log::default();
     // The filter is not called for an object that waits to be cleaned up.
     let live = start(
         cluster,
@@ -221,7 +206,7 @@ fn neither_a_filter_nor_a_selector_hides_a_deletion() {
 fn an_object_that_leaves_the_selector_is_cleaned_up_with_on_leave() {
     let namespace = "finalizers-leave";
     let Some(cluster) = ControlPlane::shared_in(namespace, []) else { return };
-    let calls = Calls::default();
+    let calls = Log::default();
     let live = start(cluster, builder(namespace, &calls).labels("app=shop").cleanup_on_leave());
     cluster.apply([marked(namespace, "a", &[], &[("app", "shop")])]);
     calls.wait_for(&format!("handle a [{FINALIZER}]"));
@@ -231,7 +216,7 @@ fn an_object_that_leaves_the_selector_is_cleaned_up_with_on_leave() {
     cluster.must(&["-n", namespace, "label", "configmap", "a", "app=shop", "--overwrite"]);
     eventually("it is handled again", || finalizers(cluster, namespace, "a") == FINALIZER);
     live.stop();
-    assert_eq!(calls.all().iter().filter(|call| call.starts_with("cleanup")).count(), 1);
+    assert_eq!(calls.lines().iter().filter(|call| call.starts_with("cleanup")).count(), 1);
     release(cluster, namespace, &["a"]);
 }
 
@@ -239,7 +224,7 @@ fn an_object_that_leaves_the_selector_is_cleaned_up_with_on_leave() {
 fn a_previous_finalizer_is_taken_over() {
     let namespace = "finalizers-previous";
     let Some(cluster) = ControlPlane::shared_in(namespace, []) else { return };
-    let calls = Calls::default();
+    let calls = Log::default();
     let live = start(
         cluster,
         builder(namespace, &calls).previous_names(["old-keeper"]).previous_finalizers(["tests.example.com/old"]),
@@ -255,13 +240,13 @@ fn a_previous_finalizer_is_taken_over() {
 fn cleanup_is_called_again_for_what_it_has_not_seen() {
     let namespace = "finalizers-changed";
     let Some(cluster) = ControlPlane::shared_in(namespace, []) else { return };
-    let calls = Calls::default();
+    let calls = Log::default();
     let cleaned = calls.clone();
     let controller = builder(namespace, &calls).cleanup(FINALIZER, move |object: Arc<ConfigMap>, client: Client| {
         let cleaned = cleaned.clone();
         async move {
             let id = object.annotations().get("id").cloned().unwrap_or_default();
-            cleaned.0.lock().push(format!("cleanup {id}"));
+            cleaned.note(format!("cleanup {id}"));
             // Another client writes what its cache does not have yet.
             let late = json!({"metadata": {"annotations": {"id": "late"}}});
             let objects: Api<ConfigMap> = Api::namespaced(client, "finalizers-changed");
@@ -275,7 +260,7 @@ fn cleanup_is_called_again_for_what_it_has_not_seen() {
     delete(cluster, namespace, &["a", "--wait=false"]);
     eventually("only the other finalizer is left", || finalizers(cluster, namespace, "a") == "example.com/other");
     live.stop();
-    let seen: Vec<_> = calls.all().into_iter().filter(|call| call.starts_with("cleanup")).collect();
+    let seen: Vec<_> = calls.lines().into_iter().filter(|call| call.starts_with("cleanup")).collect();
     assert_eq!(seen, ["cleanup ", "cleanup late"]);
     release(cluster, namespace, &["a"]);
 }
