@@ -42,20 +42,18 @@ fn replica(cluster: &ControlPlane, who: &'static str, log: &Log) -> Replica {
 #[test]
 fn namespaces_join_and_leave_under_the_least_role_and_a_standby_takes_over_those_that_match() {
     let Some(cluster) = cluster(LEASES) else { return };
-    for (namespace, team) in [("selected-one", "a"), ("selected-two", "b")] {
-        let labels = json!({"selected-team": team});
-        cluster.apply([
-            json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace, "labels": labels}}),
-            configmap(namespace, "one", "1"),
-        ]);
-    }
+    let namespaces = [("selected-one", "a"), ("selected-two", "b")].into_iter().flat_map(|(namespace, team)| {
+        let metadata = json!({"name": namespace, "labels": {"selected-team": team}});
+        [json!({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata}), configmap(namespace, "one", "1")]
+    });
     let list = |resource: &str| json!([{"apiGroups": [""], "resources": [resource], "verbs": ["list", "watch"]}]);
-    cluster.apply(role(USER, None, "selected-configmaps", &list("configmaps")));
+    let configs = role(USER, None, "selected-configmaps", &list("configmaps"));
     let leases = json!([
         {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["create", "get", "list", "watch", "update"]},
         {"apiGroups": ["events.k8s.io", ""], "resources": ["events"], "verbs": ["create", "patch"]},
     ]);
-    cluster.apply(role(USER, Some(LEASES), "selected-leases", &leases));
+    let leases = role(USER, Some(LEASES), "selected-leases", &leases);
+    cluster.apply(namespaces.chain(configs).chain(leases));
 
     // The watch of the namespaces is forbidden.
     let log = Log::default();

@@ -16,7 +16,7 @@ use kooper::retriever::{Page, RetrieveError, channel, fixed, from_fns};
 use kooper::testing::Cluster;
 use tracing_subscriber::fmt::format::FmtSpan;
 
-use crate::fixture::{Log, config, eventually, run};
+use crate::fixture::{Log, builder, config, eventually, run};
 
 /// The log lines of the controllers whose names begin with `log-`.
 #[derive(Clone, Default)]
@@ -68,10 +68,6 @@ impl LogLines {
     async fn wait_for(&self, parts: &[&str]) {
         eventually(&format!("a line with {parts:?}"), || self.has(parts)).await;
     }
-}
-
-fn builder(name: &str) -> kooper::controller::Builder<ConfigMap> {
-    Controller::builder::<ConfigMap>(name).resync(None)
 }
 
 #[tokio::test(start_paused = true)]
