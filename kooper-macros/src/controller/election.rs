@@ -1,4 +1,4 @@
-//! The settings of a leader election, which have their own table of keys.
+//! The settings of a leader election, which have their own table of keys. Shards share those of Leases.
 
 use std::time::Duration;
 
@@ -9,30 +9,28 @@ use syn::{parenthesized, token};
 
 use crate::controller::key::{Key, Table};
 use crate::controller::setting::{Emit, Given, Setting, call};
-use crate::controller::value::{Value, strings, words};
+use crate::controller::value::{Value, numbers, strings, words};
 use crate::support::crate_path::CratePath;
 use crate::support::place::Place;
 use crate::support::spanned::Spanned;
 
-/// The settings in the parentheses of `leader_election(…)`.
+/// The settings in the parentheses of `leader_election(…)`, or of `shards(…)`.
 #[derive(Default)]
-pub(crate) struct Election {
+pub(crate) struct Leases {
     pub(crate) settings: Vec<Setting>,
     /// The place of the Lease's name.
     pub(crate) lease: Option<Span>,
-    timings: Timings,
-}
-
-/// The timings of Leases, as far as they were written.
-#[derive(Default)]
-pub(crate) struct Timings {
     pub(crate) lease_duration: Option<Spanned<Given<Duration>>>,
     pub(crate) renew_deadline: Option<Spanned<Given<Duration>>>,
     pub(crate) retry_period: Option<Spanned<Given<Duration>>>,
+    /// The number of shards; none for a leader election.
+    pub(crate) count: Option<Spanned<Given<u32>>>,
+    /// The shards of objects follow from their namespaces.
+    pub(crate) by_namespace: bool,
 }
 
 /// The table of the settings.
-pub(crate) const ELECTION: Table<Election> = Table {
+pub(crate) const ELECTION: Table<Leases> = Table {
     noun: "`leader_election` setting",
     example: "lease_duration = \"30s\"",
     keys: SETTINGS,
@@ -47,27 +45,26 @@ pub(crate) const ELECTION: Table<Election> = Table {
 /// Parses a duration that is compared with the others.
 macro_rules! timing {
     ($field:ident) => {
-        |keys, value| {
-            let timing = $crate::controller::value::numbers::duration_or_constant(value)?;
-            keys.timings.$field = Some(timing.clone());
-            keys.settings.push($crate::controller::setting::Setting::new(stringify!($field), timing));
+        |leases, value| {
+            let timing = numbers::duration_or_constant(value)?;
+            leases.$field = Some(timing.clone());
+            leases.settings.push(Setting::new(stringify!($field), timing));
             Ok(())
         }
     };
 }
-pub(crate) use timing;
 
-const SETTINGS: &[Key<Election>] = &[
+const SETTINGS: &[Key<Leases>] = &[
     Key {
         name: "lease",
         form: "a name",
         example: "lease = \"echo\"",
         default: "`<program>-<name>`",
         doc: "The name of the Lease. Not allowed for a list of kinds, as each has its own Lease.",
-        read: |election, value| {
+        read: |leases, value| {
             let lease = strings::subdomain(value)?;
-            election.lease = Some(lease.value.span());
-            election.settings.push(Setting::new("lease", lease));
+            leases.lease = Some(lease.value.span());
+            leases.settings.push(Setting::new("lease", lease));
             Ok(())
         },
         ..Key::EQUALS
@@ -110,11 +107,22 @@ const SETTINGS: &[Key<Election>] = &[
     },
 ];
 
-impl Timings {
+impl Leases {
+    /// Parses settings in parentheses, of which there is at least one.
+    pub(crate) fn parse(table: &Table<Self>, value: &Value<'_>) -> syn::Result<Spanned<Self>> {
+        let content;
+        let parentheses = parenthesized!(content in value.input);
+        let span = parentheses.span.join();
+        if content.is_empty() {
+            return Err(value.wrong(span));
+        }
+        Ok(value.spanned(table.parse(&content)?, span))
+    }
+
     /// The error in the timings, defaults included, and its place if one of the compared timings
     /// was written. Constants are compared when the controller is built.
     pub(crate) fn mistake(&self) -> Option<(Option<Place>, String)> {
-        let Self { lease_duration, renew_deadline, retry_period } = self;
+        let Self { lease_duration, renew_deadline, retry_period, .. } = self;
         let value = |timing: &Option<Spanned<Given<Duration>>>, default| match timing {
             Some(given) => given.value.literal().copied(),
             None => Some(default),
@@ -135,29 +143,26 @@ impl Timings {
     }
 }
 
-impl Emit for Election {
+impl Emit for Leases {
     fn arguments(&self, runtime: &CratePath) -> TokenStream {
         let calls = self.settings.iter().map(|setting| setting.call(runtime));
-        quote!(#runtime::LeaderElection::new() #(#calls)*)
+        match self.count.as_ref().map(|count| count.value.arguments(runtime)) {
+            Some(count) => quote!(#runtime::Shards::new(#count) #(#calls)*),
+            None => quote!(#runtime::LeaderElection::new() #(#calls)*),
+        }
     }
 }
 
 /// The value of `leader_election`: nothing, or settings in parentheses.
-pub(crate) fn read(value: &Value<'_>) -> syn::Result<Spanned<Election>> {
+pub(crate) fn read(value: &Value<'_>) -> syn::Result<Spanned<Leases>> {
     if !value.input.peek(token::Paren) {
-        return words::flag(value).map(|flag| flag.map(|()| Election::default()));
+        return words::flag(value).map(|flag| flag.map(|()| Leases::default()));
     }
-    let content;
-    let parentheses = parenthesized!(content in value.input);
-    let span = parentheses.span.join();
-    if content.is_empty() {
-        return Err(value.wrong(span));
+    let election = Leases::parse(&ELECTION, value)?;
+    if let Some((place, text)) = election.value.mistake() {
+        value.note(place.unwrap_or(election.place), text);
     }
-    let election = ELECTION.parse(&content)?;
-    if let Some((place, text)) = election.timings.mistake() {
-        value.note(place.unwrap_or_else(|| span.into()), text);
-    }
-    Ok(value.spanned(election, span))
+    Ok(election)
 }
 
 #[cfg(test)]

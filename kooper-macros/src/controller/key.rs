@@ -79,6 +79,27 @@ impl<T> Key<T> {
 
     /// The defaults of a key without a value.
     pub(crate) const FLAG: Self = Self { shapes: &[Shape::Flag], form: "no value", ..Self::EQUALS };
+
+    /// The key of this name in another table.
+    pub(crate) const fn of(mut keys: &'static [Self], name: &str) -> Self {
+        while let [key, rest @ ..] = keys {
+            if is_same(key.name.as_bytes(), name.as_bytes()) {
+                return Self { ..*key };
+            }
+            keys = rest;
+        }
+        panic!("the table has no such key")
+    }
+}
+
+const fn is_same(mut one: &[u8], mut other: &[u8]) -> bool {
+    loop {
+        match (one, other) {
+            ([], []) => return true,
+            ([a, one_rest @ ..], [b, other_rest @ ..]) if *a == *b => (one, other) = (one_rest, other_rest),
+            _ => return false,
+        }
+    }
 }
 
 /// The keys that are allowed in one place.

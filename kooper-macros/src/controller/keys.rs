@@ -318,9 +318,10 @@ const KEYS: &[Key<Args>] = &[
         mentions: Mentions::CONSTANTS,
         read: |args, value| {
             let shards = shards::read(value)?;
-            args.by_namespace = shards.by_namespace;
-            args.lease = shards.lease.or(args.lease);
-            args.settings.push(shards.setting);
+            args.by_namespace = shards.value.by_namespace;
+            args.lease = shards.value.lease.or(args.lease);
+            let method = if args.by_namespace { "shards_by_namespace" } else { "shards" };
+            args.settings.push(Setting::new(method, shards));
             Ok(())
         },
     },

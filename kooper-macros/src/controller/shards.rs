@@ -1,42 +1,19 @@
 //! The settings of shards, which have their own table of keys.
 
-use proc_macro2::{Span, TokenStream};
-use quote::quote;
-use syn::{parenthesized, token};
+use syn::token;
 
-use crate::controller::election::{Timings, timing};
+use crate::controller::election::{ELECTION, Leases};
 use crate::controller::key::{Key, Table};
-use crate::controller::setting::{Emit, Given, Setting, call};
-use crate::controller::value::{Value, numbers, strings, words};
-use crate::support::crate_path::CratePath;
+use crate::controller::setting::{Given, Setting};
+use crate::controller::value::{Value, numbers, words};
 use crate::support::errors::message;
-use crate::support::place::Place;
 use crate::support::spanned::Spanned;
 
 /// The most shards.
 const MOST: u32 = 256;
 
-/// The value of `shards`: their number, or settings in parentheses.
-#[derive(Default)]
-pub(crate) struct Shards {
-    settings: Vec<Setting>,
-    count: Option<Spanned<Given<u32>>>,
-    by_namespace: bool,
-    /// The place of the Lease's name.
-    lease: Option<Span>,
-    timings: Timings,
-}
-
-/// The call of the builder for the value of `shards`, and what is compared with other keys.
-pub(crate) struct Read {
-    pub(crate) setting: Setting,
-    /// The shards of objects follow from their namespaces.
-    pub(crate) by_namespace: bool,
-    pub(crate) lease: Option<Span>,
-}
-
 /// The table of the settings.
-pub(crate) const SHARDS: Table<Shards> = Table {
+pub(crate) const SHARDS: Table<Leases> = Table {
     noun: "`shards` setting",
     example: "count = 32",
     keys: SETTINGS,
@@ -51,7 +28,7 @@ pub(crate) const SHARDS: Table<Shards> = Table {
     ],
 };
 
-const SETTINGS: &[Key<Shards>] = &[
+const SETTINGS: &[Key<Leases>] = &[
     Key {
         name: "count",
         form: "a power of two, at most 256",
@@ -93,55 +70,19 @@ const SETTINGS: &[Key<Shards>] = &[
         ..Key::EQUALS
     },
     Key {
-        name: "lease",
-        form: "a name",
-        example: "lease = \"echo\"",
-        default: "`<program>-<name>`",
         doc: "The name of the Lease with the map; those of the replicas are named after it. Not allowed for a list of kinds, as each has its own Leases.",
-        read: |shards, value| {
-            let lease = strings::subdomain(value)?;
-            shards.lease = Some(lease.value.span());
-            shards.settings.push(Setting::new("lease", lease));
-            Ok(())
-        },
-        ..Key::EQUALS
+        ..Key::of(ELECTION.keys, "lease")
     },
+    Key { doc: "The namespace of the Leases.", ..Key::of(ELECTION.keys, "namespace") },
     Key {
-        name: "namespace",
-        form: "a name",
-        example: "namespace = \"shop\"",
-        default: "that of the pod",
-        doc: "The namespace of the Leases.",
-        read: call!(namespace, strings::label),
-        ..Key::EQUALS
-    },
-    Key {
-        name: "lease_duration",
-        form: "a duration",
-        example: "lease_duration = \"15s\"",
-        default: "`\"15s\"`",
         doc: "How long other replicas wait for one that does not renew its Lease.",
-        read: timing!(lease_duration),
-        ..Key::EQUALS
+        ..Key::of(ELECTION.keys, "lease_duration")
     },
     Key {
-        name: "renew_deadline",
-        form: "a duration",
-        example: "renew_deadline = \"10s\"",
-        default: "`\"10s\"`",
         doc: "How long a replica tries to renew its Lease before it stops working, at most two thirds of `lease_duration`.",
-        read: timing!(renew_deadline),
-        ..Key::EQUALS
+        ..Key::of(ELECTION.keys, "renew_deadline")
     },
-    Key {
-        name: "retry_period",
-        form: "a duration",
-        example: "retry_period = \"2s\"",
-        default: "`\"2s\"`",
-        doc: "The time between two attempts. `renew_deadline` is more than 1.2 times this.",
-        read: timing!(retry_period),
-        ..Key::EQUALS
-    },
+    Key::of(ELECTION.keys, "retry_period"),
 ];
 
 /// A power of two.
@@ -155,39 +96,21 @@ fn count(value: &Value<'_>) -> syn::Result<Spanned<Given<u32>>> {
     Err(count.place.error(text))
 }
 
-impl Emit for Shards {
-    fn arguments(&self, runtime: &CratePath) -> TokenStream {
-        let count = self.count.as_ref().map(|count| count.value.arguments(runtime));
-        let calls = self.settings.iter().map(|setting| setting.call(runtime));
-        quote!(#runtime::Shards::new(#count) #(#calls)*)
-    }
-}
-
-/// Reads the value of `shards`.
-pub(crate) fn read(value: &Value<'_>) -> syn::Result<Read> {
+/// The value of `shards`: their number, or settings in parentheses.
+pub(crate) fn read(value: &Value<'_>) -> syn::Result<Spanned<Leases>> {
     if !value.input.peek(token::Paren) {
         let count = count(value)?;
         let place = count.place;
-        let shards = Shards { count: Some(count), ..Shards::default() };
-        let setting = Setting::new("shards", value.spanned(shards, place));
-        return Ok(Read { setting, by_namespace: false, lease: None });
+        return Ok(value.spanned(Leases { count: Some(count), ..Leases::default() }, place));
     }
-    let content;
-    let parentheses = parenthesized!(content in value.input);
-    let span = parentheses.span.join();
-    if content.is_empty() {
-        return Err(value.wrong(span));
+    let shards = Leases::parse(&SHARDS, value)?;
+    if shards.value.count.is_none() {
+        value.note(shards.place, message!("the number of shards is missing: write `shards(count = 32, …)`"));
     }
-    let shards = SHARDS.parse(&content)?;
-    if shards.count.is_none() {
-        value.note(span, message!("the number of shards is missing: write `shards(count = 32, …)`"));
+    if let Some((place, text)) = shards.value.mistake() {
+        value.note(place.unwrap_or(shards.place), text);
     }
-    if let Some((place, text)) = shards.timings.mistake() {
-        value.note(place.unwrap_or_else(|| Place::from(span)), text);
-    }
-    let (by_namespace, lease) = (shards.by_namespace, shards.lease);
-    let method = if by_namespace { "shards_by_namespace" } else { "shards" };
-    Ok(Read { setting: Setting::new(method, value.spanned(shards, span)), by_namespace, lease })
+    Ok(shards)
 }
 
 #[cfg(test)]

@@ -114,22 +114,5 @@ pub(crate) const TASK: Table<Args> = Table {
 
 /// A key of controllers, with its default and its description for tasks.
 const fn shared(name: &str, default: &'static str, doc: &'static str) -> Key<Args> {
-    let mut keys = super::KEYS;
-    while let [key, rest @ ..] = keys {
-        if is_same(key.name.as_bytes(), name.as_bytes()) {
-            return Key { default, doc, ..*key };
-        }
-        keys = rest;
-    }
-    panic!("controllers have no such key")
-}
-
-const fn is_same(mut one: &[u8], mut other: &[u8]) -> bool {
-    loop {
-        match (one, other) {
-            ([], []) => return true,
-            ([a, one_rest @ ..], [b, other_rest @ ..]) if *a == *b => (one, other) = (one_rest, other_rest),
-            _ => return false,
-        }
-    }
+    Key { default, doc, ..Key::of(super::KEYS, name) }
 }
