@@ -50,18 +50,12 @@ pub(crate) const PARENTHESES: &[Shape] = &[Shape::Parentheses];
 
 /// The items that a value names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Mentions {
-    pub(crate) kinds: bool,
-    pub(crate) functions: bool,
-    pub(crate) constants: bool,
-}
-
-impl Mentions {
-    pub(crate) const NOTHING: Self = Self { kinds: false, functions: false, constants: false };
-    pub(crate) const KINDS: Self = Self { kinds: true, ..Self::NOTHING };
-    pub(crate) const FUNCTIONS: Self = Self { functions: true, ..Self::NOTHING };
-    pub(crate) const CONSTANTS: Self = Self { constants: true, ..Self::NOTHING };
-    pub(crate) const BOTH: Self = Self { kinds: true, ..Self::FUNCTIONS };
+pub(crate) enum Mentions {
+    Nothing,
+    Kinds,
+    /// And kinds, each before its function.
+    Functions,
+    Constants,
 }
 
 impl<T> Key<T> {
@@ -73,7 +67,7 @@ impl<T> Key<T> {
         example: "",
         default: "",
         doc: "",
-        mentions: Mentions::NOTHING,
+        mentions: Mentions::Nothing,
         read: |_, _| Ok(()),
     };
 

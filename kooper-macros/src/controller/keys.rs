@@ -31,7 +31,7 @@ const KEYS: &[Key<Args>] = &[
         example: "resource = Pod",
         default: "required",
         doc: "The kind to retrieve. A list makes one independent controller for each kind, named `<name>-<kind>`; they share a generic handler. With `resource(Pod, optional)`, the process is ready even if the cluster does not have the kind. `resource(Token, secret)` marks its objects as secret, like Secrets: each of them is compressed separately, and their size is not published.",
-        mentions: Mentions::KINDS,
+        mentions: Mentions::Kinds,
         read: |args, value| {
             let (resource, options) = resource::read(value)?;
             args.resource = Some(resource);
@@ -60,7 +60,7 @@ const KEYS: &[Key<Args>] = &[
         example: "namespace = \"shop\"",
         default: "all",
         doc: "The namespace to watch. `own` is that of the operator: the namespace of its pod or, outside of a cluster, of the kubeconfig's context. `--namespace` on the command line overrides it.",
-        mentions: Mentions::CONSTANTS,
+        mentions: Mentions::Constants,
         read: |args, value| {
             args.settings.push(match words::own(value) {
                 Some(own) => Setting::new("own_namespace", own),
@@ -77,7 +77,7 @@ const KEYS: &[Key<Args>] = &[
         example: "namespaces = [\"shop\", \"bakery\"]",
         default: "all",
         doc: "The namespaces to watch, or with `namespaces(labels = \"team=a\")` a selector for them. `--namespace` on the command line overrides them.",
-        mentions: Mentions::CONSTANTS,
+        mentions: Mentions::Constants,
         read: |args, value| {
             args.settings.push(namespaces::read(value)?);
             Ok(())
@@ -89,7 +89,7 @@ const KEYS: &[Key<Args>] = &[
         example: "labels = \"app=web, tier in (front, edge)\"",
         default: "none",
         doc: "Retrieve only objects that match this label selector. Its syntax is checked at compile time.",
-        mentions: Mentions::CONSTANTS,
+        mentions: Mentions::Constants,
         read: call!(labels, strings::labels_or_constant),
         ..Key::EQUALS
     },
@@ -99,7 +99,7 @@ const KEYS: &[Key<Args>] = &[
         example: "fields = \"status.phase=Running\"",
         default: "none",
         doc: "Retrieve only objects that match this field selector. The API server supports a few fields for each kind.",
-        mentions: Mentions::CONSTANTS,
+        mentions: Mentions::Constants,
         read: call!(fields, strings::fields_or_constant),
         ..Key::EQUALS
     },
@@ -136,7 +136,7 @@ const KEYS: &[Key<Args>] = &[
         example: "owns = [Deployment, Service]",
         default: "none",
         doc: "Kinds of children. A change of a child triggers the handler for its controller owner. `(Secret, labels = \"app=shop\", metadata_only)` fetches only some of them, and only their metadata.",
-        mentions: Mentions::KINDS,
+        mentions: Mentions::Kinds,
         read: calls!(owns, objects::children),
         ..Key::EQUALS
     },
@@ -146,7 +146,7 @@ const KEYS: &[Key<Args>] = &[
         example: "watches = [ConfigMap => users_of, Secret => holders_of]",
         default: "none",
         doc: "Other kinds whose changes trigger the handler: `fn(&T) -> impl IntoIterator<Item = ObjectKey>` returns the keys for an object, both for its old and its new version. A second argument `&Reader<K>` reads the cache. `(Secret, fields = \"type=Opaque\") => holders_of` fetches only some of the objects.",
-        mentions: Mentions::BOTH,
+        mentions: Mentions::Functions,
         read: calls!(watches, objects::maps),
         ..Key::EQUALS
     },
@@ -156,7 +156,7 @@ const KEYS: &[Key<Args>] = &[
         example: "reads = [(Secret, labels = \"app=shop\")]",
         default: "all objects",
         doc: "Selects the objects that each `Reader` of a kind reads, unless it names a `Subset`. Only these are fetched.",
-        mentions: Mentions::KINDS,
+        mentions: Mentions::Kinds,
         read: |args, value| {
             let reads = objects::readers(value)?;
             args.reads = reads.value.iter().map(Objects::read).collect();
@@ -171,7 +171,7 @@ const KEYS: &[Key<Args>] = &[
         example: "sources = [orders]",
         default: "none",
         doc: "Keys from outside the cluster: each `fn() -> impl Stream<Item = ObjectKey>` is called when the controller starts. A key triggers the handler if its object exists. A function that returns a `ReconcileAll` triggers it for all objects with each item of a stream.",
-        mentions: Mentions::FUNCTIONS,
+        mentions: Mentions::Functions,
         read: calls!(source_from, paths::functions),
         ..Key::EQUALS
     },
@@ -181,7 +181,7 @@ const KEYS: &[Key<Args>] = &[
         example: "children = [config, password(once), web(config, password)]",
         default: "none",
         doc: "Declares the children of each object, and their order. An entry is a *slot*: the path of a `fn(&K, …) -> T`, followed in parentheses by the slots whose children the function takes, and by flags. The children are applied and pruned before each call of the handler, which can take `Children<K>`.",
-        mentions: Mentions::FUNCTIONS,
+        mentions: Mentions::Functions,
         read: keep!(children, slots::read),
         ..Key::EQUALS
     },
@@ -209,7 +209,7 @@ const KEYS: &[Key<Args>] = &[
         example: "cleanup = tear_down",
         default: "none",
         doc: "Called before an object is deleted, guaranteed by the `finalizer`. Arguments and return types are those of a handler; the finalizer is removed when it returns without an error and without requesting a requeue.",
-        mentions: Mentions::FUNCTIONS,
+        mentions: Mentions::Functions,
         read: keep!(cleanup, paths::path),
         ..Key::EQUALS
     },
@@ -219,7 +219,7 @@ const KEYS: &[Key<Args>] = &[
         example: "finalizer = \"shop.example.com/cleanup\"",
         default: "required with `cleanup` and `deletion`",
         doc: "The finalizer that keeps an object until `cleanup` and the ordered deletion of its children are done. It is written out, so renaming the function leaves no object stuck.",
-        mentions: Mentions::CONSTANTS,
+        mentions: Mentions::Constants,
         read: keep!(finalizer, strings::finalizer),
         ..Key::EQUALS
     },
@@ -278,7 +278,7 @@ const KEYS: &[Key<Args>] = &[
         example: "previous_children = [Ingress]",
         default: "children of removed slots stay until their owner is deleted",
         doc: "Kinds of children whose slot was removed from `children`. Such children are pruned once all slots are applied and ready. Requires `children`, which can then be an empty list.",
-        mentions: Mentions::KINDS,
+        mentions: Mentions::Kinds,
         read: keep!(previous_children, paths::kinds),
         ..Key::EQUALS
     },
@@ -288,7 +288,7 @@ const KEYS: &[Key<Args>] = &[
         example: "deleted = forget",
         default: "none",
         doc: "Called once for each deleted object, if this process observes the deletion; errors are not retried. Arguments are those of a handler, and `Gone`.",
-        mentions: Mentions::FUNCTIONS,
+        mentions: Mentions::Functions,
         read: call!(deleted, paths::path),
         ..Key::EQUALS
     },
@@ -300,7 +300,7 @@ const KEYS: &[Key<Args>] = &[
         example: "leader_election",
         default: "off",
         doc: "Run handlers in one replica only. Settings: `lease`, `namespace`, `lease_duration = \"15s\"`, `renew_deadline = \"10s\"`, `retry_period = \"2s\"`.",
-        mentions: Mentions::CONSTANTS,
+        mentions: Mentions::Constants,
         read: |args, value| {
             let election = election::read(value)?;
             args.lease = election.value.lease.or(args.lease);
@@ -315,7 +315,7 @@ const KEYS: &[Key<Args>] = &[
         example: "shards = 32",
         default: "off",
         doc: "Share the objects between the replicas: each handles those of its shards. Settings: `count`, `by = uid`, `members = 8`, `lease`, `namespace`, `lease_duration = \"15s\"`, `renew_deadline = \"10s\"`, `retry_period = \"2s\"`.",
-        mentions: Mentions::CONSTANTS,
+        mentions: Mentions::Constants,
         read: |args, value| {
             let shards = shards::read(value)?;
             args.by_namespace = shards.value.by_namespace;
@@ -348,7 +348,7 @@ const KEYS: &[Key<Args>] = &[
         example: "init = connect",
         default: "none",
         doc: "Builds the shared state, once per process for each distinct function; with `leader_election` or `shards`, once for each controller. It may take `Client`, `Settings<T>`, `Clock` and capabilities; handlers take `State<S>`.",
-        mentions: Mentions::FUNCTIONS,
+        mentions: Mentions::Functions,
         read: call!(init, paths::path, Stage::State),
         ..Key::EQUALS
     },
@@ -367,7 +367,7 @@ const KEYS: &[Key<Args>] = &[
         example: "settings = ShopSettings",
         default: "none",
         doc: "The type of the program's own settings: flags and environment variables in addition to those that every program has. Handlers, `init`, `cleanup`, `deleted` and `daemon` take `Settings<T>`, child functions `&Settings<T>`.",
-        mentions: Mentions::KINDS,
+        mentions: Mentions::Kinds,
         read: keep!(own, paths::ty),
         ..Key::EQUALS
     },
@@ -377,7 +377,7 @@ const KEYS: &[Key<Args>] = &[
         example: "retriever = from_queue",
         default: "the API server's",
         doc: "A custom retriever instead of the API server's.",
-        mentions: Mentions::FUNCTIONS,
+        mentions: Mentions::Functions,
         read: |args, value| {
             // All of it has the place of the value, which the message about its type is about.
             let function = paths::function(value)?;
@@ -392,7 +392,7 @@ const KEYS: &[Key<Args>] = &[
         example: "layers = [audited, throttled]",
         default: "none",
         doc: "Middleware around the handler, the outermost first.",
-        mentions: Mentions::FUNCTIONS,
+        mentions: Mentions::Functions,
         read: calls!(layer, paths::layers),
         ..Key::EQUALS
     },

@@ -42,9 +42,8 @@ pub(crate) fn imports<T>(table: &Table<T>, function: Option<&Handler>, entries: 
 /// The paths in an entry that can only be kinds and functions.
 fn paths<T>(table: &Table<T>, entry: &Entry) -> Vec<TokenStream> {
     let Some(key) = entry.meant.and_then(|key| table.find(key)) else { return Vec::new() };
-    let Mentions { kinds, functions, constants } = key.mentions;
-    let mut found = Found { functions, constants, paths: Vec::new() };
-    if kinds || functions || constants {
+    let mut found = Found { mentions: key.mentions, paths: Vec::new() };
+    if key.mentions != Mentions::Nothing {
         // The key itself is not a path.
         let value = entry.tokens.clone().into_iter().skip(usize::from(entry.word.is_some()));
         found.scan(value.collect());
@@ -63,9 +62,7 @@ fn is_constant(path: &[Ident]) -> bool {
 }
 
 struct Found {
-    functions: bool,
-    /// Other capitalized words are not paths.
-    constants: bool,
+    mentions: Mentions,
     paths: Vec<TokenStream>,
 }
 
@@ -78,8 +75,11 @@ impl Found {
             match token {
                 TokenTree::Group(group) => {
                     // In parentheses are the settings of a kind.
-                    let functions = self.functions && group.delimiter() != Delimiter::Parenthesis;
-                    let mut inner = Self { functions, constants: self.constants, paths: Vec::new() };
+                    let mentions = match self.mentions {
+                        Mentions::Functions if group.delimiter() == Delimiter::Parenthesis => Mentions::Kinds,
+                        mentions => mentions,
+                    };
+                    let mut inner = Self { mentions, paths: Vec::new() };
                     inner.scan(group.stream().into_iter().collect());
                     self.paths.append(&mut inner.paths);
                     begins = false;
@@ -108,13 +108,14 @@ impl Found {
 
     /// A kind or the type of a constant, as far as its own name, or a function where a value begins.
     fn add(&mut self, mut path: Vec<Ident>, begins: bool) {
-        if self.constants && !is_constant(&path) {
+        // Other capitalized words are not constants.
+        if self.mentions == Mentions::Constants && !is_constant(&path) {
             return;
         }
         let kind = path.iter().position(|word| word.to_string().starts_with(char::is_uppercase));
         match kind {
             Some(at) => path.truncate(at + 1),
-            None if !(self.functions && begins) => return,
+            None if !(self.mentions == Mentions::Functions && begins) => return,
             None => {}
         }
         let reserved = path.iter().any(|word| syn::parse2::<Ident>(word.to_token_stream()).is_err());

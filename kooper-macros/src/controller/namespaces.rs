@@ -23,7 +23,7 @@ const NAMESPACES: Table<Namespaces> = Table {
         example: "labels = \"team=a\"",
         default: "required",
         doc: "The labels of the namespaces.",
-        mentions: Mentions::CONSTANTS,
+        mentions: Mentions::Constants,
         read: keep!(labels, strings::labels_or_constant),
         ..Key::EQUALS
     }],

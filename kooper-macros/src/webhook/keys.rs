@@ -49,7 +49,7 @@ const KEYS: &[Key<Args>] = &[
         example: "resource = Shop",
         default: "required",
         doc: "The kind of the objects.",
-        mentions: Mentions::KINDS,
+        mentions: Mentions::Kinds,
         read: keep!(resource, kind),
         ..Key::EQUALS
     },
@@ -140,7 +140,7 @@ const KEYS: &[Key<Args>] = &[
         default: "none",
         doc: "Builds the state that the function takes as `State<S>`, once per process. Controllers with the same `init` \
               share the state.",
-        mentions: Mentions::FUNCTIONS,
+        mentions: Mentions::Functions,
         read: call!(init, paths::path, Stage::State),
         ..Key::EQUALS
     },

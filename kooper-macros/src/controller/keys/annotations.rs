@@ -12,7 +12,7 @@ pub(super) const PAUSE: Key<Args> = Key {
     example: "pause = \"example.com/pause\"",
     default: "objects cannot be paused",
     doc: "While this annotation of an object is `true`, the handler is not called for it. Its deletion is handled as usual. With declared children, the status has the condition `Paused` meanwhile.",
-    mentions: Mentions::CONSTANTS,
+    mentions: Mentions::Constants,
     read: |args, value| annotation(args, value, "pause"),
     ..Key::EQUALS
 };
@@ -23,7 +23,7 @@ pub(super) const RECONCILE_NOW: Key<Args> = Key {
     example: "reconcile_now = \"example.com/reconcile-now\"",
     default: "none",
     doc: "Each change of this annotation calls the handler for the object at once, whatever `changed` says, and resets its back-off.",
-    mentions: Mentions::CONSTANTS,
+    mentions: Mentions::Constants,
     read: |args, value| annotation(args, value, "reconcile_now"),
     ..Key::EQUALS
 };

@@ -11,7 +11,7 @@ pub(super) const RESYNC: Key<Args> = Key {
     example: "resync = \"3m\"",
     default: "`\"3m\"`",
     doc: "Every object is reconciled again at this interval, after pending changes. `off`: only the first list and changes are reconciled.",
-    mentions: Mentions::CONSTANTS,
+    mentions: Mentions::Constants,
     read: call!(resync, numbers::duration_or_off),
     ..Key::EQUALS
 };
@@ -22,7 +22,7 @@ pub(super) const WORKERS: Key<Args> = Key {
     example: "workers = 4",
     default: "`3`",
     doc: "How many handlers run in parallel. A controller never runs two handlers for the same object at once.",
-    mentions: Mentions::CONSTANTS,
+    mentions: Mentions::Constants,
     read: call!(workers, numbers::workers),
     ..Key::EQUALS
 };
@@ -33,7 +33,7 @@ pub(super) const RETRIES: Key<Args> = Key {
     example: "retries = 5",
     default: "`unlimited`",
     doc: "How many times a failed call is retried before its key waits for the next change or resync.",
-    mentions: Mentions::CONSTANTS,
+    mentions: Mentions::Constants,
     read: call!(retries, numbers::number_or_unlimited),
     ..Key::EQUALS
 };
@@ -44,7 +44,7 @@ pub(super) const BACKOFF: Key<Args> = Key {
     example: "backoff = (\"5ms\", \"1000s\")",
     default: "`(\"5ms\", \"1000s\")`",
     doc: "The exponential back-off of a failing key: its initial and maximum delay.",
-    mentions: Mentions::CONSTANTS,
+    mentions: Mentions::Constants,
     read: call!(backoff, numbers::two_durations),
     ..Key::EQUALS
 };
@@ -55,7 +55,7 @@ pub(super) const RETRY_RATE: Key<Args> = Key {
     example: "retry_rate = (10, 100)",
     default: "`(10, 100)`",
     doc: "Retries per second and their burst, for all keys of the controller together.",
-    mentions: Mentions::CONSTANTS,
+    mentions: Mentions::Constants,
     read: call!(retry_rate, numbers::rate),
     ..Key::EQUALS
 };
@@ -66,7 +66,7 @@ pub(super) const TIMEOUT: Key<Args> = Key {
     example: "timeout = \"30s\"",
     default: "`\"5m\"`",
     doc: "The maximum time for one call of the handler. Exceeding it is an error.",
-    mentions: Mentions::CONSTANTS,
+    mentions: Mentions::Constants,
     read: call!(timeout, numbers::duration_or_off),
     ..Key::EQUALS
 };
@@ -77,7 +77,7 @@ pub(super) const WHEN: Key<Args> = Key {
     example: "when = is_ours",
     default: "none",
     doc: "A filter, called with each new version of an object, and again before each call of the handler.",
-    mentions: Mentions::FUNCTIONS,
+    mentions: Mentions::Functions,
     read: |args, value| {
         args.settings.push(paths::called_with_object(value, "when", "when_fn")?);
         Ok(())
@@ -91,7 +91,7 @@ pub(super) const DEBOUNCE: Key<Args> = Key {
     example: "debounce = \"2s\"",
     default: "off",
     doc: "Changes of an object, and of its children and related objects, call the handler once the object has had none for this time, or after ten times this time. The first list, resyncs, retries, `reconcile_now`, keys of `sources` and deletions do not wait.",
-    mentions: Mentions::CONSTANTS,
+    mentions: Mentions::Constants,
     read: call!(debounce, numbers::duration_or_constant),
     ..Key::EQUALS
 };
@@ -102,7 +102,7 @@ pub(super) const PRIORITY: Key<Args> = Key {
     example: "priority = urgency",
     default: "0 for all objects",
     doc: "Which objects are reconciled first while several wait for a worker: those with a higher number. Objects of the first list and resyncs count 100 less. Every tenth reconciliation is for the object that would be the first without priorities, so that none starves.",
-    mentions: Mentions::FUNCTIONS,
+    mentions: Mentions::Functions,
     read: |args, value| {
         args.settings.push(paths::called_with_object(value, "priority", "priority_fn")?);
         Ok(())
@@ -116,7 +116,7 @@ pub(super) const DAEMON: Key<Args> = Key {
     example: "daemon = watch_over",
     default: "none",
     doc: "Runs for each object until the object changes. A new generation or the deletion stops it at its next `await`. After an error or a panic it is restarted with back-off; after `Ok` it stays stopped until the next change. Arguments are those of a handler, except `Children`. With `children`, `Ready` is `False` after a failure. It runs in a controller named `<name>-daemon`.",
-    mentions: Mentions::FUNCTIONS,
+    mentions: Mentions::Functions,
     read: call!(daemon, paths::path),
     ..Key::EQUALS
 };

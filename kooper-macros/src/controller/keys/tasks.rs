@@ -16,7 +16,7 @@ pub(crate) const TASK: Table<Args> = Table {
             example: "every = \"10m\"",
             default: "required without `cron`",
             doc: "The time from the start of one run to the start of the next, or up to a tenth less. Runs never overlap: a run that falls due during another one is skipped.",
-            mentions: Mentions::CONSTANTS,
+            mentions: Mentions::Constants,
             read: keep!(every, numbers::duration_or_constant),
             ..Key::EQUALS
         },
@@ -26,7 +26,7 @@ pub(crate) const TASK: Table<Args> = Table {
             example: "cron = \"0 3 * * *\"",
             default: "none",
             doc: "The times of the runs in UTC, in the format of Kubernetes' CronJobs: minute, hour, day of the month, month, day of the week. Missed runs are skipped, and runs never overlap.",
-            mentions: Mentions::CONSTANTS,
+            mentions: Mentions::Constants,
             read: keep!(cron, strings::schedule),
             ..Key::EQUALS
         },
