@@ -1,19 +1,19 @@
 //! `#[controller]` and `#[task]`: the tokens of the attribute and of the function are parsed into one
 //! validated model, from which code is generated. All errors are found before; emitting cannot fail.
 
-mod args;
+pub(crate) mod args;
 pub(crate) mod attribute;
 mod check;
 mod election;
 pub(crate) mod emit;
 pub(crate) mod fallback;
 pub(crate) mod key;
-mod keys;
+pub(crate) mod keys;
 pub(crate) mod mentioned;
 mod model;
 mod namespaces;
 mod objects;
-mod resource;
+pub(crate) mod resource;
 pub(crate) mod setting;
 mod shards;
 pub(crate) mod signature;

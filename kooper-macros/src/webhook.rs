@@ -1,23 +1,21 @@
 //! `#[validate]` and `#[mutate]`: as `#[controller]`, the tokens are parsed into one validated model, from which code is
 //! generated.
 
-mod args;
-mod attribute;
 mod check;
 mod emit;
 pub(crate) mod keys;
 
 use proc_macro2::TokenStream;
 
+use crate::controller::attribute;
 use crate::controller::signature::{Handler, Role};
 use crate::support::errors::Errors;
 
 /// Expands the attribute and the item below it.
 pub(crate) fn expand(role: Role, attribute: TokenStream, item: &TokenStream) -> TokenStream {
     let mut errors = Errors::new();
-    let args = attribute::parse(attribute, &mut errors);
-    let kind = args.resource.as_ref().map(|kind| &kind.value);
-    let function = Handler::parse(role, item, kind, false, args.tries("type_name"), &mut errors);
+    let args = attribute::parse(role, attribute, &mut errors);
+    let function = Handler::parse(role, item, args.kind(), false, args.tries("type_name"), &mut errors);
     let model = function.as_ref().and_then(|function| check::model(role, &args, function, &mut errors));
     match (errors.check(), model) {
         (Ok(()), Some(model)) => emit::webhook(item, &model),

@@ -24,6 +24,8 @@ pub(crate) struct Args {
     pub(crate) every: Option<Spanned<Given<Duration>>>,
     /// The schedule of a task.
     pub(crate) cron: Option<Spanned<Given<LitStr>>>,
+    /// The operations of a webhook.
+    pub(crate) operations: Vec<Ident>,
     pub(crate) name: Option<Spanned<LitStr>>,
     /// The names of annotations in `pause` and `reconcile_now`.
     pub(crate) annotations: Vec<String>,
@@ -77,6 +79,11 @@ impl Args {
     /// Returns `true` if the user tried to write a key, even under another name.
     pub(crate) fn tries(&self, name: &str) -> bool {
         self.entries.iter().any(|entry| entry.meant == Some(name))
+    }
+
+    /// The operation, if the attribute names it.
+    pub(crate) fn operation(&self, name: &str) -> Option<&Ident> {
+        self.operations.iter().find(|word| *word == name)
     }
 
     /// The kind, if `resource` names a single one.

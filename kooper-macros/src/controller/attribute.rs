@@ -12,14 +12,16 @@ use crate::support::entries;
 use crate::support::errors::{Errors, message};
 use crate::support::place::Place;
 use crate::support::types::resource_of;
+use crate::webhook::keys::WEBHOOK;
 
 /// Parses the attribute's tokens. Entries that cannot be parsed are noted and skipped.
 pub(crate) fn parse(role: Role, tokens: TokenStream, errors: &mut Errors) -> Args {
     let mut args = Args::default();
     let read = |input: ParseStream<'_>| {
         args.entries = match role {
+            Role::Controller => CONTROLLER.read(input, &mut args, errors, lone_kind),
             Role::Task => TASK.read(input, &mut args, errors, kind_of_task),
-            _ => CONTROLLER.read(input, &mut args, errors, lone_kind),
+            Role::Validate | Role::Mutate => WEBHOOK.read(input, &mut args, errors, stray_of_webhook),
         };
         Ok(())
     };
@@ -30,7 +32,7 @@ pub(crate) fn parse(role: Role, tokens: TokenStream, errors: &mut Errors) -> Arg
 }
 
 /// The error for a kind in the place of a key.
-pub(crate) fn lone_kind(input: ParseStream<'_>) -> Option<(&'static str, syn::Error)> {
+fn lone_kind(input: ParseStream<'_>) -> Option<(&'static str, syn::Error)> {
     let ahead = input.fork();
     let kind: TypePath = ahead.parse().ok()?;
     let last = kind.path.segments.last()?.ident.to_string();
@@ -50,15 +52,25 @@ fn kind_of_task(input: ParseStream<'_>) -> Option<(&'static str, syn::Error)> {
     names_kind.then(|| ("", syn::Error::new(input.span(), text())))
 }
 
+/// The error for a kind in the place of a key, and for what belongs to the whole program.
+fn stray_of_webhook(input: ParseStream<'_>) -> Option<(&'static str, syn::Error)> {
+    let text = match input.fork().call(Ident::parse_any).ok()?.to_string().as_str() {
+        "main" => message!("a webhook has no key `main`: list the function in `kooper::main!(…)` instead"),
+        "settings" => message!("the settings belong to the program: write `kooper::main!(settings = …, …)` instead"),
+        _ => return lone_kind(input),
+    };
+    Some(("", syn::Error::new(input.span(), text)))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn every_example_is_read() {
-        CONTROLLER.check();
-        for (role, keys) in [(Role::Controller, CONTROLLER.keys), (Role::Task, TASK.keys)] {
-            for key in keys {
+        for (role, table) in [(Role::Controller, CONTROLLER), (Role::Task, TASK), (Role::Validate, WEBHOOK)] {
+            table.check();
+            for key in table.keys {
                 let tokens = key.example.parse().expect(key.name);
                 let mut errors = Errors::new();
                 let args = parse(role, tokens, &mut errors);

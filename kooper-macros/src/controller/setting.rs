@@ -218,17 +218,10 @@ impl Emit for Path {
     }
 }
 
-impl Emit for Vec<Given<LitStr>> {
+impl<T: Emit> Emit for Vec<T> {
     fn arguments(&self, runtime: &CratePath) -> TokenStream {
-        let texts = self.iter().map(|text| text.arguments(runtime));
-        quote!([#(#texts),*])
-    }
-}
-
-impl Emit for Vec<LitStr> {
-    fn arguments(&self, _: &CratePath) -> TokenStream {
-        let texts = self;
-        quote!([#(#texts),*])
+        let elements = self.iter().map(|element| element.arguments(runtime));
+        quote!([#(#elements),*])
     }
 }
 
@@ -258,13 +251,13 @@ impl ToTokens for Change {
     }
 }
 
-impl Emit for Vec<Change> {
+impl Emit for Change {
     fn arguments(&self, runtime: &CratePath) -> TokenStream {
-        let variants = self.iter().map(|change| match change {
-            Change::Section(word, variant) => Ident::new(variant, word.span()).to_token_stream(),
-            Change::Field(path) => quote!(Field(#path)),
-        });
-        quote!([#(#runtime::Changed::#variants),*])
+        let variant = match self {
+            Self::Section(word, variant) => Ident::new(variant, word.span()).to_token_stream(),
+            Self::Field(path) => quote!(Field(#path)),
+        };
+        quote!(#runtime::Changed::#variant)
     }
 }
 

@@ -4,6 +4,7 @@ use kooper_grammar::name;
 use proc_macro2::{Ident, Span};
 use syn::Type;
 
+use crate::controller::args::Args;
 use crate::controller::setting::Setting;
 use crate::controller::signature::{Handler, Role};
 use crate::support::crate_path::CratePath;
@@ -11,7 +12,6 @@ use crate::support::errors::{Errors, message};
 use crate::support::place::Place;
 use crate::support::text::text;
 use crate::support::types::{last_word, optional, shared};
-use crate::webhook::args::Args;
 
 /// A validated webhook, from which code is generated.
 pub(crate) struct Model<'a> {
@@ -74,8 +74,7 @@ fn kind_text(role: Role, args: &Args, function: &Handler) -> String {
         Role::Mutate => text(argument),
         _ => shared(optional(argument).unwrap_or(argument)).map_or_else(|| "Shop".to_owned(), text),
     };
-    let named = args.resource.as_ref().map(|kind| text(&kind.value));
-    named.or_else(|| function.arguments.first().map(of)).unwrap_or_else(|| "Shop".to_owned())
+    args.kind().map(text).or_else(|| function.arguments.first().map(of)).unwrap_or_else(|| "Shop".to_owned())
 }
 
 fn kind<'a>(role: Role, args: &'a Args, function: &Handler, errors: &mut Errors) -> Option<&'a Type> {
@@ -84,7 +83,7 @@ fn kind<'a>(role: Role, args: &'a Args, function: &Handler, errors: &mut Errors)
         let text = message!("`resource` is missing: write `#[{attribute}(resource = {kind})]` with your kind");
         errors.add(Span::call_site(), text);
     }
-    args.resource.as_ref().map(|kind| &kind.value)
+    args.kind()
 }
 
 /// The first argument, and the others.
@@ -104,10 +103,10 @@ fn object<'a>(role: Role, args: &Args, function: &'a Handler, errors: &mut Error
 
 /// The arguments after the object.
 fn check_arguments(args: &Args, function: &Handler, errors: &mut Errors) {
-    let creates_only = matches!(&args.operations[..], [only] if only.word == "create");
+    let creates_only = matches!(&args.operations[..], [only] if only == "create");
     // Without a list of operations, those of the default.
     let creates = args.operations.is_empty() || args.operation("create").is_some();
-    let kind = args.resource.as_ref().map(|kind| last_word(&kind.value));
+    let kind = args.kind().map(last_word);
     for argument in function.arguments.iter().skip(1) {
         let name = last_word(argument);
         let old = optional(argument).and_then(shared);
@@ -137,7 +136,7 @@ fn check_arguments(args: &Args, function: &Handler, errors: &mut Errors) {
 fn check_deletion(role: Role, args: &Args, function: &Handler, errors: &mut Errors) {
     let Some(delete) = args.operation("delete") else { return };
     if role == Role::Mutate {
-        errors.add(delete.word.span(), message!("an object that is being deleted cannot be changed: remove `delete`"));
+        errors.add(delete.span(), message!("an object that is being deleted cannot be changed: remove `delete`"));
     } else if let Some(first) = function.arguments.first().filter(|first| last_word(first) == "Arc") {
         let ty = text(first);
         let text = message!(

@@ -3,6 +3,7 @@
 use proc_macro2::{Ident, TokenStream};
 use quote::{ToTokens, quote};
 
+use crate::controller::args::Args;
 use crate::controller::emit::calls::Calls;
 use crate::controller::emit::generated_type;
 use crate::controller::fallback::rejected;
@@ -10,7 +11,6 @@ use crate::controller::mentioned;
 use crate::controller::signature::{Handler, Role};
 use crate::support::crate_path::CratePath;
 use crate::support::place::Place;
-use crate::webhook::args::Args;
 use crate::webhook::check::Model;
 use crate::webhook::keys::WEBHOOK;
 

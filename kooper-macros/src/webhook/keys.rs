@@ -9,16 +9,18 @@ use proc_macro2::{Group, Ident, TokenStream};
 use quote::quote;
 use syn::ext::IdentExt;
 use syn::parse::Parse;
-use syn::{LitStr, Token, Type, parenthesized, token};
+use syn::{LitStr, Token, parenthesized, token};
 
-use crate::controller::key::{Key, Mentions, PARENTHESES, Table};
-use crate::controller::setting::{Emit, Setting, Stage, Variant, call, keep};
+use crate::controller::args::Args;
+use crate::controller::key::{Key, Mentions, Table};
+use crate::controller::keys::CONTROLLER;
+use crate::controller::resource::Resource;
+use crate::controller::setting::{Emit, Setting, Variant, call, keep};
 use crate::controller::value::{Value, numbers, paths, strings, words};
 use crate::support::crate_path::CratePath;
 use crate::support::errors::message;
 use crate::support::spanned::Spanned;
 use crate::support::suggest;
-use crate::webhook::args::{Args, Operation};
 
 /// The table of both attributes.
 pub(crate) const WEBHOOK: Table<Args> = Table {
@@ -54,13 +56,9 @@ const KEYS: &[Key<Args>] = &[
         ..Key::EQUALS
     },
     Key {
-        name: "name",
-        form: "a DNS label",
         example: "name = \"check-seats\"",
-        default: "the function's name in kebab case",
         doc: "The webhook's name in its path, in metrics, and in the messages of the API server, at most 63 characters.",
-        read: keep!(name, strings::label),
-        ..Key::EQUALS
+        ..Key::of(CONTROLLER.keys, "name")
     },
     Key {
         name: "operations",
@@ -71,7 +69,7 @@ const KEYS: &[Key<Args>] = &[
         read: |args, value| {
             let operations = operations(value)?;
             args.operations.clone_from(&operations.value);
-            args.settings.push(Setting::new("operations", operations));
+            args.settings.push(Setting::new("operations", operations.map(variants)));
             Ok(())
         },
         ..Key::EQUALS
@@ -134,49 +132,22 @@ const KEYS: &[Key<Args>] = &[
         ..Key::FLAG
     },
     Key {
-        name: "init",
-        form: "the path of an `async fn(…) -> Result<S, E>`",
-        example: "init = connect",
-        default: "none",
         doc: "Builds the state that the function takes as `State<S>`, once per process. Controllers with the same `init` \
               share the state.",
-        mentions: Mentions::Functions,
-        read: call!(init, paths::path, Stage::State),
-        ..Key::EQUALS
+        ..Key::of(CONTROLLER.keys, "init")
     },
     Key {
-        name: "rbac",
-        shapes: PARENTHESES,
-        form: "rules in parentheses",
         example: "rbac(\"apps/deployments: get\", \"pods/log: get\")",
-        default: "none",
         doc: "RBAC rules for the requests of a `Client`. `rbac()`: none.",
-        read: call!(rbac, strings::rules),
-        ..Key::EQUALS
+        ..Key::of(CONTROLLER.keys, "rbac")
     },
-    Key {
-        name: "type_name",
-        form: "a name",
-        example: "type_name = CheckWebhook",
-        default: "the function's name",
-        doc: "The name of the generated type, if another type or module has the function's name.",
-        read: keep!(type_name, words::ident),
-        ..Key::EQUALS
-    },
-    Key {
-        name: "crate",
-        form: "a path",
-        example: "crate = my_platform::kooper",
-        default: "`::kooper`",
-        doc: "The path of kooper, if another crate re-exports it.",
-        read: keep!(krate, paths::path),
-        ..Key::EQUALS
-    },
+    Key { example: "type_name = CheckWebhook", ..Key::of(CONTROLLER.keys, "type_name") },
+    Key::of(CONTROLLER.keys, "crate"),
 ];
 
-fn kind(value: &Value<'_>) -> syn::Result<Spanned<Type>> {
+fn kind(value: &Value<'_>) -> syn::Result<Spanned<Resource>> {
     if !value.input.peek(token::Bracket) {
-        return paths::ty(value);
+        return Ok(paths::ty(value)?.map(|kind| Resource::One(Box::new(kind))));
     }
     let list: Group = value.input.parse()?;
     Err(syn::Error::new(list.span(), message!("a webhook is for one kind: write a function for each kind")))
@@ -185,26 +156,25 @@ fn kind(value: &Value<'_>) -> syn::Result<Spanned<Type>> {
 /// The operations, with their names in the runtime.
 const OPERATIONS: [(&str, &str); 3] = [("create", "Create"), ("update", "Update"), ("delete", "Delete")];
 
-impl Emit for Vec<Operation> {
-    fn arguments(&self, runtime: &CratePath) -> TokenStream {
-        let variants = self.iter().map(|operation| Ident::new(operation.variant, operation.word.span()));
-        quote!([#(#runtime::webhooks::Operation::#variants),*])
-    }
-}
-
-fn operations(value: &Value<'_>) -> syn::Result<Spanned<Vec<Operation>>> {
+fn operations(value: &Value<'_>) -> syn::Result<Spanned<Vec<Ident>>> {
+    let known = OPERATIONS.map(|(known, _)| known);
     value.set(|input| {
         let word = input.call(Ident::parse_any).map_err(|error| value.wrong(error.span()))?;
         let text = word.to_string();
-        match OPERATIONS.iter().find(|(known, _)| *known == text) {
-            Some(&(_, variant)) => Ok(Operation { word, variant }),
-            None => {
-                let known = OPERATIONS.map(|(known, _)| known);
-                let meant = suggest::meant(&text, &known, &[("update", "patch apply")]);
-                Err(syn::Error::new(word.span(), suggest::unknown("operation", &text, meant, &known)))
-            }
+        if known.contains(&text.as_str()) {
+            return Ok(word);
         }
+        let meant = suggest::meant(&text, &known, &[("update", "patch apply")]);
+        Err(syn::Error::new(word.span(), suggest::unknown("operation", &text, meant, &known)))
     })
+}
+
+fn variants(operations: Vec<Ident>) -> Vec<Variant> {
+    let variant = |word: Ident| {
+        let &(_, name) = OPERATIONS.iter().find(|(known, _)| word == known)?;
+        Some(Variant { of: quote!(webhooks::Operation), name: Ident::new(name, word.span()) })
+    };
+    operations.into_iter().filter_map(variant).collect()
 }
 
 fn failure(value: &Value<'_>) -> syn::Result<Spanned<Variant>> {
@@ -217,10 +187,10 @@ struct Condition {
     expression: LitStr,
 }
 
-impl Emit for Vec<Condition> {
+impl Emit for Condition {
     fn arguments(&self, _: &CratePath) -> TokenStream {
-        let pairs = self.iter().map(|Condition { name, expression }| quote!((#name, #expression)));
-        quote!([#(#pairs),*])
+        let Self { name, expression } = self;
+        quote!((#name, #expression))
     }
 }
 
