@@ -10,6 +10,7 @@ use kube::core::Status;
 use serde_json::Value;
 
 use super::{Inner, Reply, Sent};
+use kooper_access::internal::three_way_merge::merge;
 use kooper_runtime::BoxError;
 
 /// A client whose requests are answered here.
@@ -57,7 +58,7 @@ impl Inner {
             ("delete", None, Some(_)) => Reply::status(&Status::success()),
             ("apply" | "update" | "patch", Some("status"), Some(mut stored)) => {
                 match sent.body.get("status") {
-                    Some(status) if sent.merges => merge(&mut stored["status"], status),
+                    Some(status) if sent.merges => merge(&mut stored["status"], status, false),
                     Some(status) if sent.verb != "patch" => stored["status"] = status.clone(),
                     _ => {}
                 }
@@ -66,7 +67,7 @@ impl Inner {
             ("patch", None, Some(stored)) => {
                 let mut patched = stored.clone();
                 if sent.merges {
-                    merge(&mut patched, &sent.body);
+                    merge(&mut patched, &sent.body, false);
                 }
                 keep_status(&mut patched, &stored);
                 self.written(sent, patched, &stored)
@@ -125,27 +126,6 @@ fn keep_status(object: &mut Value, stored: &Value) {
     if let Some(fields) = object.as_object_mut() {
         fields.remove("status");
         fields.extend(stored.get("status").map(|status| ("status".to_owned(), status.clone())));
-    }
-}
-
-/// Changes an object by a JSON merge patch (RFC 7396).
-fn merge(object: &mut Value, patch: &Value) {
-    let Some(patch) = patch.as_object() else {
-        *object = patch.clone();
-        return;
-    };
-    if !object.is_object() {
-        *object = Value::Object(serde_json::Map::new());
-    }
-    for (field, value) in patch {
-        match value {
-            Value::Null => {
-                if let Some(fields) = object.as_object_mut() {
-                    fields.remove(field);
-                }
-            }
-            value => merge(&mut object[field], value),
-        }
     }
 }
 
