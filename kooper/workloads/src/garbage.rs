@@ -11,12 +11,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Namespace;
-use kube::api::{DeleteParams, Patch, PatchParams, Preconditions, PropagationPolicy};
+use kube::api::{DeleteParams, Patch, PatchParams, Preconditions};
 use kube::{Client, ResourceExt as _};
 use serde_json::{Value, json};
 
 use self::content::Content;
-use self::graph::{Policy, Step};
+use self::graph::Step;
 use kooper_access::KindExt as _;
 use kooper_access::{ConfigError, Controller};
 use kooper_runtime::internal::error::refusal::is_denied;
@@ -45,26 +45,22 @@ pub(super) fn controller(own: &str, is_of_tests: fn(&str) -> bool) -> Result<Con
 async fn reconcile(namespace: Arc<Namespace>, client: Client) -> Result<Action> {
     let name = namespace.name_any();
     let content = Content::of(&client, &name).await?;
-    if namespace.metadata.deletion_timestamp.is_some() {
-        return end(&namespace, &client, &content).await;
-    }
     let steps = graph::steps(&content.nodes, |owner, node| content.would_list(owner, node));
     // An object that cannot be changed does not keep the others.
     let mut done = Ok(());
     for step in &steps {
         done = done.and(take(step, &content).await);
     }
+    if namespace.metadata.deletion_timestamp.is_some() {
+        // Dependents are deleted because of the namespace, but owners may still wait for them.
+        return end(&namespace, &client, &content, done).await;
+    }
     done?;
     Ok(Action::requeue_after(if steps.is_empty() { IDLE } else { BUSY }))
 }
 
-/// Empties a namespace that is being deleted, and releases it when it is empty.
-async fn end(namespace: &Namespace, client: &Client, content: &Content) -> Result<Action> {
-    // Dependents are deleted because of the namespace, but owners may still wait for them.
-    let mut done = Ok(());
-    for step in graph::steps(&content.nodes, |owner, node| content.would_list(owner, node)) {
-        done = done.and(take(&step, content).await);
-    }
+/// Empties a namespace that is being deleted, and releases it when it is empty. `done` is the result of the steps.
+async fn end(namespace: &Namespace, client: &Client, content: &Content, mut done: Result<()>) -> Result<Action> {
     let mut left = false;
     for node in content.nodes.iter().filter(|node| node.namespace.is_some()) {
         left = true;
@@ -102,11 +98,7 @@ async fn take(step: &Step<'_>, content: &Content) -> Result<()> {
                 }
             }
             let params = DeleteParams {
-                propagation_policy: Some(match policy {
-                    Policy::Orphan => PropagationPolicy::Orphan,
-                    Policy::Foreground => PropagationPolicy::Foreground,
-                    Policy::Background => PropagationPolicy::Background,
-                }),
+                propagation_policy: Some(policy.clone()),
                 preconditions: Some(Preconditions {
                     uid: Some(node.uid.clone()),
                     resource_version: Some(node.version.clone()),

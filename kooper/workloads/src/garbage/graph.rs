@@ -3,6 +3,7 @@
 use std::collections::{HashMap, HashSet};
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+use kube::api::PropagationPolicy;
 
 /// The finalizers by which owners wait.
 const FOREGROUND: &str = "foregroundDeletion";
@@ -27,7 +28,7 @@ pub(super) struct Node {
 pub(super) enum Step<'a> {
     Delete {
         node: &'a Node,
-        policy: Policy,
+        policy: PropagationPolicy,
         /// `true` if its owners wait for its deletion, `false` if none of them exists.
         awaited: bool,
     },
@@ -41,14 +42,6 @@ impl PartialEq for Node {
     fn eq(&self, other: &Self) -> bool {
         self.uid == other.uid
     }
-}
-
-/// The propagation policy of a deletion.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Policy {
-    Background,
-    Foreground,
-    Orphan,
 }
 
 impl Node {
@@ -117,13 +110,13 @@ fn collect<'a>(
     }
     let has = |finalizer: &str| node.finalizers.iter().any(|one| one == finalizer);
     let policy = if waiting && owners.contains(node.uid.as_str()) {
-        Policy::Foreground
+        PropagationPolicy::Foreground
     } else if has(ORPHAN) {
-        Policy::Orphan
+        PropagationPolicy::Orphan
     } else if has(FOREGROUND) {
-        Policy::Foreground
+        PropagationPolicy::Foreground
     } else {
-        Policy::Background
+        PropagationPolicy::Background
     };
     Some(Step::Delete { node, policy, awaited: waiting })
 }
