@@ -7,9 +7,8 @@ mod tracking;
 use std::sync::Arc;
 use std::time::Duration;
 
-use k8s_openapi::api::batch::v1::{Job, JobSpec, JobStatus};
+use k8s_openapi::api::batch::v1::{Job, JobSpec};
 use k8s_openapi::api::core::v1::Pod;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use k8s_openapi::jiff::Timestamp;
 use kube::ResourceExt as _;
 use kube::api::{DeleteParams, Preconditions, PropagationPolicy};
@@ -17,7 +16,6 @@ use serde_json::json;
 
 use self::progress::Progress;
 use super::children::{self, adopters, claim, key_of};
-use super::pods::is_active;
 use kooper_access::KindExt as _;
 use kooper_access::capability::PatchBody;
 use kooper_access::{ConfigError, Controller, Creator, Deleter, Patcher, Reader, StatusWriter};
@@ -110,15 +108,6 @@ async fn untrack(pod: &Arc<Pod>, patcher: &Patcher<Pod>) -> Result<()> {
     let patch = json!({"metadata": {"finalizers": rest}});
     children::unless_gone(patcher.patch_object(pod, PatchBody::merge(patch)).await)?;
     Ok(())
-}
-
-/// The number of pods that may still run.
-fn active(pods: &[Arc<Pod>]) -> usize {
-    pods.iter().filter(|pod| is_active(pod)).count()
-}
-
-fn started(status: &JobStatus) -> Option<&Time> {
-    status.start_time.as_ref()
 }
 
 #[cfg(test)]

@@ -9,8 +9,8 @@ use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use k8s_openapi::jiff::Timestamp;
 
+use super::is_tracked;
 use super::pod::{index_of, is_indexed};
-use super::{active, is_tracked, started};
 use crate::pods::{count, is_active, is_ready, is_terminal, nonzero, phase, sort_for_deletion};
 
 /// The pods of a job.
@@ -77,7 +77,7 @@ impl Progress {
             failed: known.failed.unwrap_or_default(),
             uncounted: UncountedTerminatedPods::default(),
             indexes: ranges(known.completed_indexes.as_deref().unwrap_or_default()),
-            active: active(pods),
+            active: pods.iter().filter(|pod| is_active(pod)).count(),
             ready: pods.iter().filter(|pod| is_active(pod) && is_ready(pod)).count(),
             terminating: pods
                 .iter()
@@ -162,7 +162,7 @@ impl Progress {
         if failed > spec.backoff_limit.unwrap_or(6) {
             return Some(EXHAUSTED);
         }
-        let (Some(deadline), Some(start), false) = (spec.active_deadline_seconds, started(known), suspended) else {
+        let (Some(deadline), Some(start), false) = (spec.active_deadline_seconds, &known.start_time, suspended) else {
             return None;
         };
         let left = deadline - now.duration_since(start.0).as_secs();

@@ -143,20 +143,17 @@ fn end(container: &mut ContainerStatus, succeeded: bool, now: Timestamp) {
 /// Returns `true` if the readiness gates call for another `Ready` than the pod has.
 pub(super) fn gates_differ(pod: &Pod, status: &PodStatus) -> bool {
     let Some(open) = gates_open(pod.spec.as_ref(), pod.status.as_ref()) else { return false };
-    let is_true = |kind: &str| {
-        status.conditions.iter().flatten().any(|condition| condition.type_ == kind && condition.status == "True")
-    };
-    is_true("ContainersReady") && is_true("Ready") != open
+    holds(status, "ContainersReady") && holds(status, "Ready") != open
 }
 
 /// Returns whether all readiness gates are met, or `None` if there are none.
 fn gates_open(spec: Option<&PodSpec>, status: Option<&PodStatus>) -> Option<bool> {
     let gates = spec?.readiness_gates.as_ref().filter(|gates| !gates.is_empty())?;
-    let conditions = status.and_then(|status| status.conditions.as_ref());
-    let is_met = |kind: &str| {
-        conditions.into_iter().flatten().any(|condition| condition.type_ == kind && condition.status == "True")
-    };
-    Some(gates.iter().all(|gate| is_met(&gate.condition_type)))
+    Some(gates.iter().all(|gate| status.is_some_and(|status| holds(status, &gate.condition_type))))
+}
+
+fn holds(status: &PodStatus, condition: &str) -> bool {
+    status.conditions.iter().flatten().any(|one| one.type_ == condition && one.status == "True")
 }
 
 /// The status with the `Ready` that the readiness gates call for.
