@@ -2,7 +2,7 @@
 
 use parking_lot::{Mutex, MutexGuard};
 use std::collections::BTreeMap;
-use std::hash::{DefaultHasher, Hash, Hasher};
+use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -136,7 +136,8 @@ impl SameError {
 impl Failing {
     /// Notes a failed call, and the text of its error.
     pub(super) fn note(&self, key: &ObjectKey, error: &str) {
-        let (now, text, error) = (Instant::now(), error, hash(error));
+        let hashes = BuildHasherDefault::<DefaultHasher>::default();
+        let (now, text, error) = (Instant::now(), error, hashes.hash_one(error));
         let mut state = self.lock();
         let same = SameError { error, calls: 0, since: now };
         let first =
@@ -224,12 +225,6 @@ impl Failing {
     fn lock(&self) -> Held<MutexGuard<'_, FailingKeys>> {
         Held::new(self.state.lock())
     }
-}
-
-fn hash(text: &str) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    text.hash(&mut hasher);
-    hasher.finish()
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ mod marked;
 mod unconfirmed;
 
 use std::collections::BTreeSet;
-use std::hash::{DefaultHasher, Hash, Hasher as _};
+use std::hash::{BuildHasher as _, BuildHasherDefault, DefaultHasher, Hash};
 
 use kooper_runtime::ObjectKey;
 use kooper_runtime::internal::call::children::ChildObserver;
@@ -88,10 +88,8 @@ impl CallObserver for Children {
 }
 
 /// Stands for a name where there may be as many names as children.
-fn hash(value: impl Hash) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    value.hash(&mut hasher);
-    hasher.finish()
+pub(super) fn hash(value: impl Hash) -> u64 {
+    BuildHasherDefault::<DefaultHasher>::default().hash_one(value)
 }
 
 /// The uid of the controlling owner, or of the one that has marked the object.

@@ -1,7 +1,5 @@
 //! Children: applied only if they belong to the owner.
 
-use std::hash::{DefaultHasher, Hash, Hasher};
-use std::num::NonZero;
 use std::sync::Arc;
 
 use kooper_runtime::error::StaleCache;
@@ -16,7 +14,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use super::children::Children;
+use super::children::{Children, hash};
 use super::error::AccessError;
 use super::grant::MayApplyOwned;
 use super::owner::{ADOPTED, OwnerError, Parent, Relation, mark, own};
@@ -397,9 +395,7 @@ impl ResourceClient<'_> {
 
     /// A digest of the applied body and field manager; never 0, which means none.
     fn digest(&self, body: &Value) -> u64 {
-        let mut hasher = DefaultHasher::new();
-        (self.controller.field_manager(), self.exclusive, body.to_string()).hash(&mut hasher);
-        NonZero::new(hasher.finish()).map_or(1, NonZero::get)
+        hash((self.controller.field_manager(), self.exclusive, body.to_string())).max(1)
     }
 
     fn object_of(&self, applied: Applied) -> Result<Option<Arc<Object>>, AccessError> {

@@ -5,13 +5,12 @@
 //! certain only if nothing differs but the object being new: neither ports and addresses that are allocated, nor entries of
 //! other field managers.
 
-use std::hash::{DefaultHasher, Hash, Hasher};
-
 use kooper_runtime::{Kind, ObjectKey};
 use kube::Resource;
 use serde::Serialize;
 use serde_json::Value;
 
+use super::children::hash;
 use super::conflicting_fields::field_errors;
 use super::error::AccessError;
 use super::grant::MayApplyOwned;
@@ -59,9 +58,7 @@ fn is_allocated(field: &str) -> bool {
 
 /// A name of the same length that hardly any object has.
 fn another_name(name: &str) -> String {
-    let mut hasher = DefaultHasher::new();
-    ("probe", name).hash(&mut hasher);
-    let digits = format!("{:016x}", hasher.finish());
+    let digits = format!("{:016x}", hash(("probe", name)));
     // It begins with a letter, as the name of a Service does.
     "p".chars().chain(digits.chars().cycle()).take(name.len()).collect()
 }
