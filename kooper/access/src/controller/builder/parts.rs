@@ -146,10 +146,7 @@ impl Common {
             plan.leave_reads_to(&with_daemon);
             (parts, with_daemon)
         });
-        plan_settings(&config, &mut plan, kind, own_retriever, parts.has_deleted(), description.installs_crd);
-        if let Some((setting, mistake)) = &plan.mistake {
-            return Err(ConfigError::new(&config, setting, ConfigErrorKind::Malformed, mistake));
-        }
+        plan_settings(&config, &mut plan, kind, own_retriever, parts.has_deleted(), description.installs_crd)?;
         if kind.is_task() && config.may_leave() {
             let problem = "a task has no objects to select: write the namespaces as strings, or select what it reads \
                            with `reads`";
@@ -178,17 +175,10 @@ impl Common {
         let related = owned.chain(indexed);
         relations.extend(related.map(|(of, mapping)| Relation { cache: of.id, kind: of.kind.clone(), mapping }));
         let spec = ControllerSpec {
-            kind: kind.info().clone(),
-            primary: kind.primary(&config),
-            unselected: (config.finalizer.is_some() && config.may_leave()).then(|| kind.metadata.clone()),
-            namespaces: namespaces(&config),
-            config,
             own_retriever,
-            caches: plan.caches().cloned().collect(),
             relations: relations.into(),
             sources: sources.into(),
-            reports_failures: plan.reports,
-            parts,
+            ..spec_of(parts, config, &plan, kind)
         };
         Ok(Controller { spec, description, plan, daemon })
     }
@@ -203,14 +193,17 @@ fn controller_of(
 ) -> Result<Controller, ConfigError> {
     let config = daemon::config(config);
     check(&config)?;
-    plan_settings(&config, &mut plan, kind, false, false, false);
-    if let Some((setting, mistake)) = &plan.mistake {
-        return Err(ConfigError::new(&config, setting, ConfigErrorKind::Malformed, mistake));
-    }
-    let spec = ControllerSpec {
+    plan_settings(&config, &mut plan, kind, false, false, false)?;
+    let spec = spec_of(parts, config, &plan, kind);
+    Ok(Controller { spec, description: Description::default(), plan, daemon: None })
+}
+
+/// The spec of a controller without related kinds, whose objects are those of the API server.
+fn spec_of(parts: Arc<dyn DynController>, config: Config, plan: &Plan, kind: &ErasedKind) -> ControllerSpec {
+    ControllerSpec {
         kind: kind.info().clone(),
         primary: kind.primary(&config),
-        unselected: None,
+        unselected: (config.finalizer.is_some() && config.may_leave()).then(|| kind.metadata.clone()),
         namespaces: namespaces(&config),
         config,
         own_retriever: false,
@@ -219,8 +212,7 @@ fn controller_of(
         sources: [].into(),
         reports_failures: plan.reports,
         parts,
-    };
-    Ok(Controller { spec, description: Description::default(), plan, daemon: None })
+    }
 }
 
 /// The cache of the namespaces whose objects the controller handles, if a selector is set for them.
@@ -284,7 +276,7 @@ fn plan_settings(
     own_retriever: bool,
     deleted: bool,
     installs_crd: bool,
-) {
+) -> Result<(), ConfigError> {
     let kind = of.info();
     // Each one would be the next object that fails.
     let is_event = kind.plural == "events" && ["", "events.k8s.io"].contains(&&*kind.group);
@@ -326,6 +318,10 @@ fn plan_settings(
         });
     }
     plan.settle(kind);
+    match &plan.mistake {
+        Some((setting, mistake)) => Err(ConfigError::new(config, setting, ConfigErrorKind::Malformed, mistake)),
+        None => Ok(()),
+    }
 }
 
 /// Checks that the fields of `changed` exist, as far as the schema of the kind is known.
