@@ -127,10 +127,10 @@ impl History<'_, '_> {
         if let Trial::Storm { .. } = self.trial {
             sleep(STORM).await;
             self.faults.clear();
-            calm = self.tape.calls();
+            calm = self.tape.calls().all;
         }
-        let mut calls = self.tape.calls();
-        let rest = self.cluster.rest(&self.state(), || calls = self.tape.calls()).await;
+        let mut calls = self.tape.calls().all;
+        let rest = self.cluster.rest(&self.state(), || calls = self.tape.calls().all).await;
         if let Trial::Prefix { .. } = self.trial {
             calm = self.tape.calm();
         }
@@ -242,7 +242,7 @@ impl History<'_, '_> {
         let mut seen = self.tape.len();
         for call in 1..=QUIET_CALLS {
             self.tape.begin_step();
-            let (failures, panics) = (self.tape.failures(), self.tape.panics());
+            let before = self.tape.calls();
             process.wake(&keys);
             sleep(QUIET).await;
             ended(process)?;
@@ -251,10 +251,11 @@ impl History<'_, '_> {
                 return Err(Problem::Writes { what: written.what.clone(), call });
             }
             seen += written.len();
-            if self.tape.panics() > panics {
+            let calls = self.tape.calls();
+            if calls.panicked > before.panicked {
                 return Err(Problem::Fails { why: Some("it panics".to_owned()), call });
             }
-            if self.tape.failures() > failures {
+            if calls.failed > before.failed {
                 if let Some(refused) = written.iter().find(|written| written.is_refused()) {
                     let why = format!("`{}` is refused with {}", refused.what, refused.status.unwrap_or_default());
                     return Err(Problem::Fails { why: Some(why), call });

@@ -3,7 +3,6 @@
 use parking_lot::Mutex;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use http::{Method, Request, Response};
 use http_body_util::BodyExt;
@@ -40,10 +39,16 @@ pub(super) struct Tape {
     ignored: Vec<String>,
     /// The controllers whose children are deleted in waves.
     ordered: BTreeSet<String>,
-    calls: AtomicU64,
-    failures: AtomicU64,
-    panics: AtomicU64,
+    pub(super) calls: Mutex<Calls>,
     state: Mutex<State>,
+}
+
+/// Numbers of handler calls so far, in all steps.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Calls {
+    pub(super) all: u64,
+    pub(super) failed: u64,
+    pub(super) panicked: u64,
 }
 
 #[derive(Default)]
@@ -117,14 +122,11 @@ impl Written {
 impl Tape {
     /// A tape with something that goes wrong.
     pub(super) fn new(trial: &Trial, ignored: &[String], ordered: &BTreeSet<String>) -> Self {
-        let number = AtomicU64::default;
         Self {
             planned: trial.clone(),
             ignored: ignored.to_vec(),
             ordered: ordered.clone(),
-            calls: number(),
-            failures: number(),
-            panics: number(),
+            calls: Mutex::default(),
             state: Mutex::default(),
         }
     }
@@ -132,35 +134,11 @@ impl Tape {
     /// Begins another step, whose writes and calls are counted anew.
     pub(super) fn begin_step(&self) {
         let mut state = self.state.lock();
-        state.before = (state.written.len(), self.calls());
+        state.before = (state.written.len(), self.calls().all);
     }
 
-    /// Counts a call that failed.
-    pub(super) fn failed(&self) {
-        self.failures.fetch_add(1, Ordering::Relaxed);
-    }
-
-    pub(super) fn failures(&self) -> u64 {
-        self.failures.load(Ordering::Relaxed)
-    }
-
-    /// Counts a call that panicked.
-    pub(super) fn panicked(&self) {
-        self.panics.fetch_add(1, Ordering::Relaxed);
-    }
-
-    pub(super) fn panics(&self) -> u64 {
-        self.panics.load(Ordering::Relaxed)
-    }
-
-    /// Counts a call of a handler.
-    pub(super) fn called(&self) {
-        self.calls.fetch_add(1, Ordering::Relaxed);
-    }
-
-    /// Returns the number of handler calls so far, in all steps.
-    pub(super) fn calls(&self) -> u64 {
-        self.calls.load(Ordering::Relaxed)
+    pub(super) fn calls(&self) -> Calls {
+        *self.calls.lock()
     }
 
     /// Returns the number of calls before the last injected fault.
@@ -186,7 +164,7 @@ impl Tape {
 
     /// Returns whether the current step has reached the maximum number of calls.
     pub(super) fn has_endless_calls(&self) -> bool {
-        self.calls() - self.state.lock().before.1 >= MOST_CALLS
+        self.calls().all - self.state.lock().before.1 >= MOST_CALLS
     }
 
     /// Returns whether the processes have shards, which are handed over.
@@ -248,7 +226,7 @@ impl Tape {
             _ => None,
         };
         if mishap.is_some() {
-            (state.met, state.calm) = (true, self.calls());
+            (state.met, state.calm) = (true, self.calls().all);
         }
         let resource = sent.qualified();
         if let Some(slot) = slot {
