@@ -76,7 +76,11 @@ impl Process {
         let calls = Arc::new(Calls { tape: tape.clone(), dead: Mutex::default() });
         let shared = Arc::new(Shared { cluster, make, tape, calls, state: Mutex::default() });
         let first = shared.begin(controllers)?;
-        let running = tokio::spawn(shared.clone().live(first));
+        let lives = shared.clone();
+        let running = tokio::spawn(async move {
+            let why = lives.live(first).await;
+            lives.state.lock().ended = Some(why);
+        });
         let process = Self { shared, running };
         process.ready().await?;
         Ok(process)
@@ -170,8 +174,8 @@ impl Shared {
         Ok(next)
     }
 
-    /// Lives until a life ends by itself, or never should have been so long.
-    async fn live(self: Arc<Self>, mut life: Life) {
+    /// Lives until a life ends by itself, or never should have been so long. Returns why there is no further life.
+    async fn live(&self, mut life: Life) -> String {
         loop {
             let mut replaced = None;
             tokio::select! {
@@ -181,23 +185,17 @@ impl Shared {
                     drop((&mut life.running).await);
                 }
                 () = life.ends.replaced.cancelled() => replaced = Some(self.replace(&mut life).await),
-                ended = &mut life.running => {
-                    let why = match ended {
-                        Ok(Ok(())) => "none of them runs".to_owned(),
-                        Ok(Err(error)) => chain(&error),
-                        Err(error) => error.to_string(),
-                    };
-                    self.state.lock().ended = Some(why);
-                    return;
-                }
+                ended = &mut life.running => return match ended {
+                    Ok(Ok(())) => "none of them runs".to_owned(),
+                    Ok(Err(error)) => chain(&error),
+                    Err(error) => error.to_string(),
+                },
             }
             if self.tape.has_endless_writes() {
-                self.state.lock().ended = Some("they never stop writing".to_owned());
-                return;
+                return "they never stop writing".to_owned();
             }
             if self.tape.has_endless_calls() {
-                self.state.lock().ended = Some("handler calls never stop".to_owned());
-                return;
+                return "handler calls never stop".to_owned();
             }
             let next = match replaced {
                 Some(next) => next,
@@ -213,10 +211,7 @@ impl Shared {
             };
             match next {
                 Ok(next) => life = next,
-                Err(error) => {
-                    self.state.lock().ended = Some(chain(&*error));
-                    return;
-                }
+                Err(error) => return chain(&*error),
             }
         }
     }
