@@ -22,7 +22,6 @@ pub(crate) struct Key<T: 'static> {
     pub(crate) form: &'static str,
     /// An example, for errors and the reference page.
     pub(crate) example: &'static str,
-    /// Its default.
     #[cfg_attr(not(test), expect(dead_code, reason = "for the reference page, which a test compares"))]
     pub(crate) default: &'static str,
     /// Its description, in one line.
@@ -116,7 +115,6 @@ pub(crate) struct Entry {
     pub(crate) key: Option<&'static str>,
     /// The key, or the one that was meant.
     pub(crate) meant: Option<&'static str>,
-    /// All of its tokens.
     pub(crate) tokens: TokenStream,
 }
 

@@ -31,7 +31,6 @@ pub(crate) struct Slot {
     settings: Vec<Setting>,
 }
 
-/// The table of the flags.
 pub(crate) const FLAGS: Table<Slot> = Table {
     noun: "flag of a slot",
     example: "once",

@@ -18,7 +18,6 @@ pub(crate) struct Body {
     pub(crate) vis: Visibility,
     pub(crate) signature: Signature,
     pub(crate) block: TokenStream,
-    /// The type of its argument.
     pub(crate) argument: Option<Type>,
     /// `true` if it has a `self` parameter.
     pub(crate) method: bool,

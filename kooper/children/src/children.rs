@@ -38,7 +38,6 @@ impl<P, S> Default for Existing<P, S> {
 /// A child of a removed slot that still exists, and why its deletion was refused.
 pub(crate) type Undeleted = Option<(ChildId, Option<String>)>;
 
-/// The children of one slot.
 pub(crate) struct SlotChildren {
     pub(crate) id: TypeId,
     pub(crate) name: String,

@@ -20,7 +20,6 @@ use crate::readiness::{Readiness, is_ready_once_it_exists, readiness};
 /// A child, its name, and the object itself.
 pub(crate) type Found = (ChildId, Child, ChildObject);
 
-/// The object of a child.
 #[derive(Clone)]
 pub(crate) enum ChildObject {
     /// As a response has it.
@@ -200,7 +199,6 @@ pub(crate) fn is_outdated<P: Kind>(owner: &ObjectMeta, child: &ObjectMeta) -> bo
     child.owner_references.iter().flatten().any(|one| Some(&one.uid) == uid && one.api_version != version)
 }
 
-/// Returns whether the owner controls a child.
 pub(crate) fn controls(owner: &ObjectMeta, child: &ObjectMeta) -> bool {
     let uid = owner.uid.as_ref();
     child.owner_references.iter().flatten().any(|one| one.controller == Some(true) && Some(&one.uid) == uid)

@@ -190,7 +190,6 @@ impl Cluster {
         self.server.objects().unwrap_or_default()
     }
 
-    /// The stored object of this resource and key.
     pub(super) fn object(&self, group: &str, resource: &str, key: &str) -> Option<StoredObject> {
         self.server.object(group, resource, key)
     }

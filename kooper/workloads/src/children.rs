@@ -38,7 +38,6 @@ impl Selects for Job {
     }
 }
 
-/// A label selector as a string.
 pub(super) fn expression(selector: &LabelSelector) -> String {
     let equal = selector.match_labels.iter().flatten().map(|(key, value)| format!("{key}={value}"));
     let others = selector.match_expressions.iter().flatten().map(|one| {
@@ -60,7 +59,6 @@ pub(super) fn matches(expression: &str, labels: Option<&BTreeMap<String, String>
     !expression.is_empty() && Selector::parse(expression).is_ok_and(|selector| selector.matches(label))
 }
 
-/// The reference to the controlling owner.
 pub(super) fn controller_of(metadata: &ObjectMeta) -> Option<&OwnerReference> {
     metadata.owner_references.iter().flatten().find(|owner| owner.controller == Some(true))
 }

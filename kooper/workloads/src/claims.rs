@@ -93,7 +93,6 @@ fn unbound(volume: &PersistentVolume, claims: &Reader<PersistentVolumeClaim>) ->
     all.map(|claim| key_of(&claim.metadata)).collect()
 }
 
-/// The claims of a pod.
 fn claims_of(pod: &Pod) -> Vec<ObjectKey> {
     let volumes = pod.spec.iter().flat_map(|spec| spec.volumes.iter().flatten());
     let names = volumes.filter_map(|volume| volume.persistent_volume_claim.as_ref());

@@ -54,7 +54,6 @@ impl Index for BySelector {
     }
 }
 
-/// The Services that select a pod.
 fn selecting(pod: &Pod, services: &Reader<Service>) -> Vec<ObjectKey> {
     let labels = pod.metadata.labels.clone().unwrap_or_default();
     let namespace = pod.metadata.namespace.as_deref().unwrap_or_default();

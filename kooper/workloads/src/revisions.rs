@@ -113,7 +113,6 @@ fn annotations(owner: &ObjectMeta) -> Option<BTreeMap<String, String>> {
     owner.annotations.clone().filter(|annotations| !annotations.is_empty())
 }
 
-/// The number of a revision.
 fn number(revision: &ControllerRevision) -> i64 {
     revision.revision.field().copied().unwrap_or_default()
 }

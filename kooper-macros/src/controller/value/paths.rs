@@ -55,7 +55,6 @@ pub(crate) fn files(value: &Value<'_>) -> syn::Result<Spanned<Vec<File>>> {
     })
 }
 
-/// A type.
 pub(crate) fn ty(value: &Value<'_>) -> syn::Result<Spanned<Type>> {
     let ty = next_kind(value, value.input)?;
     let place = Place::of(&ty);
@@ -100,7 +99,6 @@ pub(crate) fn next_function(value: &Value<'_>, input: ParseStream<'_>) -> syn::R
     Ok(Function::Closure { tokens: closure.into_token_stream(), is_typed })
 }
 
-/// The type of a kind.
 pub(crate) fn next_kind(value: &Value<'_>, input: ParseStream<'_>) -> syn::Result<Type> {
     let kind: Type = value.next_in(input)?;
     match plain(&kind) {

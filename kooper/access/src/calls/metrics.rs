@@ -31,7 +31,6 @@ impl CallMetrics {
         self.recorder.observe_work_duration(&self.controller, took);
     }
 
-    /// Counts a failure by its kind.
     fn count_kind(&self, failure: &Failure) {
         match failure {
             Failure::Decode(_) => self.count(Counter::DecodeError),

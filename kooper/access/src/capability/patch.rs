@@ -20,7 +20,6 @@ pub struct PatchBody {
     pub(super) status: bool,
 }
 
-/// The type of a patch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum PatchType {
     Merge,

@@ -288,7 +288,6 @@ impl Writer {
     }
 }
 
-/// The request that creates an Event.
 fn creation<K>(event: &K) -> kube::Result<http::Request<Vec<u8>>>
 where
     K: Resource<DynamicType = ()> + Serialize,
@@ -297,7 +296,6 @@ where
     events(event).create(&PostParams::default(), body).map_err(kube::Error::BuildRequest)
 }
 
-/// The request that changes an Event.
 fn change<K: Resource<DynamicType = ()>>(event: &K, patch: Value) -> kube::Result<http::Request<Vec<u8>>> {
     let patched = events(event).patch(&event.name_any(), &PatchParams::default(), &Patch::Merge(patch));
     patched.map_err(kube::Error::BuildRequest)

@@ -142,7 +142,6 @@ impl Plan {
         added
     }
 
-    /// The caches with an index.
     pub(crate) fn indexed(&self) -> &[(CacheRequest, MakeIndex)] {
         &self.children.indexed
     }

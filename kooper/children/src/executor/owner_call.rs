@@ -21,7 +21,6 @@ use crate::typed::{Called, UntypedSlot};
 /// Calls the function of a slot.
 pub(super) type CallSlot<'a> = dyn Fn(&Progress, usize) -> Result<Called, BoxError> + 'a;
 
-/// A call for an owner.
 pub(super) struct OwnerCall<'a> {
     pub(super) controller: &'a ControllerContext,
     pub(super) key: &'a ObjectKey,

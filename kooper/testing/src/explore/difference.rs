@@ -31,7 +31,6 @@ pub(super) enum Divergence {
 }
 
 impl Divergence {
-    /// The difference of an object.
     pub(super) fn of(self, object: &str, slot: Option<&str>) -> Difference {
         Difference { object: object.to_owned(), slot: slot.map(str::to_owned), kind: self }
     }
