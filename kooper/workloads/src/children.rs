@@ -145,6 +145,17 @@ pub(super) fn key_of(metadata: &ObjectMeta) -> ObjectKey {
     ObjectKey::new(metadata.namespace.as_deref(), metadata.name.as_deref().unwrap_or_default())
 }
 
+/// Removes a finalizer from an object that has it.
+pub(super) async fn remove_finalizer<T: Kind>(object: &Arc<T>, finalizer: &str, patcher: &Patcher<T>) -> Result<()> {
+    let finalizers = object.meta().finalizers.iter().flatten();
+    let rest: Vec<_> = finalizers.clone().filter(|one| *one != finalizer).collect();
+    if rest.len() < finalizers.count() {
+        let patch = PatchBody::merge(json!({"metadata": {"finalizers": rest}}));
+        unless_gone(patcher.patch_object(object, patch).await)?;
+    }
+    Ok(())
+}
+
 /// The result of a write, or `None` if the object does not exist any more.
 pub(super) fn unless_gone<T>(written: Result<T, AccessError>) -> Result<Option<T>, AccessError> {
     match written {

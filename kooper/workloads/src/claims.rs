@@ -10,7 +10,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::ResourceExt as _;
 use serde_json::json;
 
-use super::children::{expression, key_of, matches, unless_gone};
+use super::children::{expression, key_of, matches, remove_finalizer, unless_gone};
 use kooper_access::KindExt as _;
 use kooper_access::capability::{Index, PatchBody, by};
 use kooper_access::{ConfigError, Controller, Creator, Deleter, Patcher, Reader, StatusWriter};
@@ -116,11 +116,8 @@ async fn bind(
     if claim.metadata.deletion_timestamp.is_some() {
         // Also by one that has ended.
         let used = pods.select(by::index(PodsByClaim, place)).next().is_some();
-        let finalizers = claim.metadata.finalizers.iter().flatten();
-        let rest: Vec<_> = finalizers.clone().filter(|one| *one != CLAIM_IN_USE).collect();
-        if !used && rest.len() < finalizers.count() {
-            let patch = PatchBody::merge(json!({"metadata": {"finalizers": rest}}));
-            unless_gone(patcher.patch_object(&claim, patch).await)?;
+        if !used {
+            remove_finalizer(&claim, CLAIM_IN_USE, &patcher).await?;
         }
         return Ok(());
     }
@@ -285,11 +282,8 @@ async fn release(
         _ => "Available",
     };
     if volume.metadata.deletion_timestamp.is_some() {
-        let finalizers = volume.metadata.finalizers.iter().flatten();
-        let rest: Vec<_> = finalizers.clone().filter(|one| *one != VOLUME_IN_USE).collect();
-        if claim.is_none() && rest.len() < finalizers.count() {
-            let patch = PatchBody::merge(json!({"metadata": {"finalizers": rest}}));
-            unless_gone(patcher.patch_object(&volume, patch).await)?;
+        if claim.is_none() {
+            remove_finalizer(&volume, VOLUME_IN_USE, &patcher).await?;
         }
         return Ok(());
     }

@@ -12,12 +12,10 @@ use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::jiff::Timestamp;
 use kube::ResourceExt as _;
 use kube::api::{DeleteParams, Preconditions, PropagationPolicy};
-use serde_json::json;
 
 use self::progress::Progress;
-use super::children::{self, adopters, claim, key_of};
+use super::children::{self, adopters, claim, key_of, remove_finalizer};
 use kooper_access::KindExt as _;
-use kooper_access::capability::PatchBody;
 use kooper_access::{ConfigError, Controller, Creator, Deleter, Patcher, Reader, StatusWriter};
 use kooper_runtime::internal::clock;
 use kooper_runtime::{Action, Result};
@@ -58,15 +56,15 @@ async fn reconcile(
     let pods = claim(&job, &reader, &patcher).await?;
     let progress = Progress::of(&job, spec, &pods, now);
     for pod in &progress.release {
-        untrack(pod, &patcher).await?;
+        remove_finalizer(pod, TRACKED, &patcher).await?;
     }
     let status = progress.status(&job, spec, now);
     let is_over = progress::finished(Some(&status)).is_some() || progress.verdict.is_some();
     children::unless_gone(statuses.apply_status(&job, &status).await)?;
     for pod in &progress.delete {
         // A pod that is superfluous is no failure; those of a job that ends are counted.
-        if !is_over && is_tracked(pod) {
-            untrack(pod, &patcher).await?;
+        if !is_over {
+            remove_finalizer(pod, TRACKED, &patcher).await?;
         }
         deleter.delete_object(pod).await?;
     }
@@ -102,18 +100,11 @@ fn is_tracked(pod: &Pod) -> bool {
     pod.metadata.finalizers.iter().flatten().any(|finalizer| finalizer == TRACKED)
 }
 
-/// Lets go of a pod that was counted.
-async fn untrack(pod: &Arc<Pod>, patcher: &Patcher<Pod>) -> Result<()> {
-    let rest: Vec<_> = pod.metadata.finalizers.iter().flatten().filter(|one| *one != TRACKED).collect();
-    let patch = json!({"metadata": {"finalizers": rest}});
-    children::unless_gone(patcher.patch_object(pod, PatchBody::merge(patch)).await)?;
-    Ok(())
-}
-
 #[cfg(test)]
 mod tests {
     use kooper_apiserver::ApiServer;
     use kube::api::{Api, ListParams, Patch, PatchParams, PostParams};
+    use serde_json::json;
 
     use super::*;
     use crate::Simulation;

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::Pod;
 
-use super::{is_tracked, progress, untrack};
-use crate::children::{controller_of, key_of};
+use super::{TRACKED, is_tracked, progress};
+use crate::children::{controller_of, key_of, remove_finalizer};
 use kooper_access::KindExt as _;
 use kooper_access::capability::by;
 use kooper_access::{ConfigError, Controller, Patcher, Reader};
@@ -39,7 +39,7 @@ async fn reconcile(pod: Arc<Pod>, jobs: Reader<Job>, patcher: Patcher<Pod>) -> R
         job.metadata.deletion_timestamp.is_none() && progress::finished(job.status.as_ref()).is_none()
     });
     if !counts {
-        untrack(&pod, &patcher).await?;
+        remove_finalizer(&pod, TRACKED, &patcher).await?;
     }
     Ok(())
 }
