@@ -29,7 +29,7 @@ use crate::support::errors::Errors;
 pub(crate) fn expand(role: Role, attribute: TokenStream, item: &TokenStream) -> TokenStream {
     let mut errors = Errors::new();
     let args = attribute::parse(role, attribute, &mut errors);
-    let handler = Handler::parse(role, item, args.kind(), args.lists_kinds(), args.tries("type_name"), &mut errors);
+    let handler = Handler::parse(role, item, &args, &mut errors);
     let model = handler.as_ref().and_then(|handler| check::model(role, &args, handler, &mut errors));
     match (errors.check(), model) {
         (Ok(()), Some(model)) => emit::controller(item, &model),

@@ -15,7 +15,7 @@ use crate::support::errors::Errors;
 pub(crate) fn expand(role: Role, attribute: TokenStream, item: &TokenStream) -> TokenStream {
     let mut errors = Errors::new();
     let args = attribute::parse(role, attribute, &mut errors);
-    let function = Handler::parse(role, item, args.kind(), false, args.tries("type_name"), &mut errors);
+    let function = Handler::parse(role, item, &args, &mut errors);
     let model = function.as_ref().and_then(|function| check::model(role, &args, function, &mut errors));
     match (errors.check(), model) {
         (Ok(()), Some(model)) => emit::webhook(item, &model),

@@ -40,7 +40,6 @@ pub(crate) fn model<'a>(role: Role, args: &'a Args, handler: &'a Handler, errors
     Some(Model {
         runtime: CratePath::new(args.krate.as_ref().map(|path| &path.value)),
         handler,
-        type_name: handler.type_name(args.type_name.as_ref()),
         kinds: kinds?,
         namespaced: args.has("namespace") || args.has("namespaces") || args.by_namespace,
         installs_crd: args.has("install_crd"),

@@ -5,7 +5,7 @@ mod steps;
 
 use proc_macro2::{Ident, TokenStream};
 use quote::{ToTokens, quote, quote_spanned};
-use syn::{Type, Visibility};
+use syn::Type;
 
 use self::steps::Steps;
 use crate::controller::model::{Kinds, Model};
@@ -19,13 +19,13 @@ use crate::support::types;
 
 /// The function as written, the type of its controller, and a `main`.
 pub(crate) fn controller(item: &TokenStream, model: &Model<'_>) -> TokenStream {
-    let Model { runtime, type_name, handler, .. } = model;
+    let Model { runtime, handler, .. } = model;
     let method = match model.kinds {
         Kinds::One { .. } => "controller",
         Kinds::Task { .. } => "task",
         Kinds::Each { .. } => "controllers",
     };
-    let controllers = controllers_fn(runtime, &handler.vis, type_name, method);
+    let controllers = controllers_fn(runtime, handler, method);
     let define = match &model.kinds {
         Kinds::One { kind, name } => builder(model, &kind.to_token_stream(), &quote!(#name)),
         Kinds::Task { name, .. } => builder(model, &TokenStream::new(), &quote!(#name)),
@@ -43,7 +43,7 @@ pub(crate) fn controller(item: &TokenStream, model: &Model<'_>) -> TokenStream {
         }
         #declare
     };
-    let ty = generated_type(runtime, handler, type_name, &controllers, &define);
+    let ty = generated_type(runtime, handler, &controllers, &define);
     let fields = fields(model);
     let main = model.main.then(|| main(model));
     quote! {
@@ -88,9 +88,10 @@ fn fields(model: &Model<'_>) -> TokenStream {
 }
 
 /// The function of the type that returns its controllers.
-pub(crate) fn controllers_fn(runtime: &CratePath, vis: &Visibility, name: &Ident, method: &str) -> TokenStream {
+pub(crate) fn controllers_fn(runtime: &CratePath, handler: &Handler, method: &str) -> TokenStream {
+    let Handler { vis, type_name, .. } = handler;
     if method != "controllers" {
-        let (method, doc) = (Ident::new(method, name.span()), format!(" The {method} of the function."));
+        let (method, doc) = (Ident::new(method, type_name.span()), format!(" The {method} of the function."));
         quote! {
             #[doc = #doc]
             ///
@@ -120,27 +121,26 @@ pub(crate) fn controllers_fn(runtime: &CratePath, vis: &Visibility, name: &Ident
 pub(crate) fn generated_type(
     runtime: &CratePath,
     handler: &Handler,
-    name: &Ident,
     function: &TokenStream,
     define: &TokenStream,
 ) -> TokenStream {
-    let Handler { conditions, lints, vis, .. } = handler;
+    let Handler { conditions, lints, vis, type_name, .. } = handler;
     quote! {
         #conditions
         #lints
         #[doc(hidden)]
         #[allow(non_camel_case_types)]
-        #vis struct #name {}
+        #vis struct #type_name {}
         #conditions
         #[automatically_derived]
-        impl #name {
+        impl #type_name {
             #function
         }
         #conditions
         #lints
         const _: () = {
             #[automatically_derived]
-            impl #runtime::Definition for #name {
+            impl #runtime::Definition for #type_name {
                 #define
             }
         };
@@ -243,8 +243,8 @@ fn builder(model: &Model<'_>, kind: &TokenStream, name: &TokenStream) -> TokenSt
 
 /// A `main` that runs this controller, and an item whose name explains the error for a second one.
 fn main(model: &Model<'_>) -> TokenStream {
-    let Model { runtime, handler, type_name, .. } = model;
-    let Handler { ident, conditions, doc, .. } = handler;
+    let Model { runtime, handler, .. } = model;
+    let Handler { ident, type_name, conditions, doc, .. } = handler;
     let advice = Ident::new(ADVICE, ident.span());
     let text = message!(
         "the generated `main` of `{ident}` is not at the root of the crate: \

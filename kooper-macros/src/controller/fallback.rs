@@ -62,13 +62,12 @@ fn completions(runtime: &CratePath, args: &Args) -> TokenStream {
 }
 
 fn empty(role: Role, runtime: &CratePath, args: &Args, handler: &Handler) -> TokenStream {
-    let name = handler.type_name(args.type_name.as_ref());
     let method = match role {
         Role::Task => "task",
         _ if args.lists_kinds() => "controllers",
         _ => "controller",
     };
-    let controllers = controllers_fn(runtime, &handler.vis, &name, method);
+    let controllers = controllers_fn(runtime, handler, method);
     let define = quote!(fn define(_: &mut #runtime::Program) {});
-    generated_type(runtime, handler, &name, &controllers, &define)
+    generated_type(runtime, handler, &controllers, &define)
 }

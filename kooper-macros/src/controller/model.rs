@@ -16,7 +16,6 @@ use crate::support::spanned::Spanned;
 pub(crate) struct Model<'a> {
     pub(crate) runtime: CratePath,
     pub(crate) handler: &'a Handler,
-    pub(crate) type_name: Ident,
     pub(crate) kinds: Kinds<'a>,
     /// `true` if it watches some namespaces only, or has shards by namespace, which requires a namespaced kind.
     pub(crate) namespaced: bool,

@@ -10,9 +10,9 @@ use syn::{
     Visibility,
 };
 
+use crate::controller::args::Args;
 use crate::support::errors::{Errors, message};
 use crate::support::place::{Place, first_word};
-use crate::support::spanned::Spanned;
 use crate::support::text::text;
 use crate::support::types::{last_word, plain};
 
@@ -56,6 +56,8 @@ pub(crate) struct Handler {
     pub(crate) doc: Vec<Attribute>,
     pub(crate) vis: Visibility,
     pub(crate) ident: Ident,
+    /// The name of the generated type: that of the attribute, or else that of the function.
+    pub(crate) type_name: Ident,
     pub(crate) generics: Generics,
     /// The types of its arguments.
     pub(crate) arguments: Vec<Type>,
@@ -69,16 +71,9 @@ pub(crate) struct Handler {
 }
 
 impl Handler {
-    /// Parses the function and notes what is not allowed in its role; `None` if it is not a function. `kind` is that of
-    /// the attribute, if it names one; `lists_kinds`: it names several; `names_type`: it has a `type_name`.
-    pub(crate) fn parse(
-        role: Role,
-        item: &TokenStream,
-        kind: Option<&Type>,
-        lists_kinds: bool,
-        names_type: bool,
-        errors: &mut Errors,
-    ) -> Option<Self> {
+    /// Parses the function and notes what is not allowed in its role; `None` if it is not a function. `args` are those of
+    /// the attribute.
+    pub(crate) fn parse(role: Role, item: &TokenStream, args: &Args, errors: &mut Errors) -> Option<Self> {
         let head = |input: ParseStream<'_>| {
             let attributes = input.call(Attribute::parse_outer)?;
             let vis: Visibility = input.parse()?;
@@ -96,7 +91,7 @@ impl Handler {
         };
         let (noun, name) = (role.noun(), role.attribute());
         let names_no_type =
-            |other: &&Attribute| !names_type && find_word("type_name", other.to_token_stream()).is_none();
+            |other: &&Attribute| !args.tries("type_name") && find_word("type_name", other.to_token_stream()).is_none();
         let other = attributes.iter().filter(|attribute| is_role(attribute)).find(names_no_type);
         if let Some(other) = other {
             errors.add(
@@ -108,8 +103,8 @@ impl Handler {
         check_head(role, &signature, errors);
         let method = check_place(role, &signature, errors);
         let parameter = || signature.generics.type_params().next().map(|kind| kind.ident.to_string());
-        let kind = kind.map(last_word).or_else(parameter).unwrap_or_default();
-        let lacks_parameter = lists_kinds && kind.is_empty();
+        let kind = args.kind().map(last_word).or_else(parameter).unwrap_or_default();
+        let lacks_parameter = args.lists_kinds() && kind.is_empty();
         for (at, argument) in signature.inputs.iter().enumerate() {
             if let FnArg::Typed(argument) = argument {
                 check_argument(role, at, argument, &kind, lacks_parameter, errors);
@@ -139,6 +134,7 @@ impl Handler {
             lints,
             doc,
             vis,
+            type_name: args.type_name.as_ref().map_or_else(|| signature.ident.clone(), |name| name.value.clone()),
             ident: signature.ident,
             generics: signature.generics,
             arguments,
@@ -146,11 +142,6 @@ impl Handler {
             method,
             repeated,
         })
-    }
-
-    /// The name of the generated type: the given one, or else that of the function.
-    pub(crate) fn type_name(&self, given: Option<&Spanned<Ident>>) -> Ident {
-        given.map_or_else(|| self.ident.clone(), |name| name.value.clone())
     }
 
     /// The type parameter of a generic handler.

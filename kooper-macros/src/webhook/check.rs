@@ -1,7 +1,7 @@
 //! Validates the attribute: the rules that involve several values, and the function.
 
 use kooper_grammar::name;
-use proc_macro2::{Ident, Span};
+use proc_macro2::Span;
 use syn::Type;
 
 use crate::controller::args::Args;
@@ -18,7 +18,6 @@ pub(crate) struct Model<'a> {
     pub(crate) runtime: CratePath,
     pub(crate) role: Role,
     pub(crate) function: &'a Handler,
-    pub(crate) type_name: Ident,
     pub(crate) kind: &'a Type,
     pub(crate) name: String,
     /// The object, the first argument.
@@ -58,7 +57,6 @@ pub(crate) fn model<'a>(role: Role, args: &'a Args, function: &'a Handler, error
         runtime: CratePath::new(args.krate.as_ref().map(|path| &path.value)),
         role,
         function,
-        type_name: function.type_name(args.type_name.as_ref()),
         kind: kind?,
         name: name?,
         object,

@@ -1,6 +1,6 @@
 //! The code of a webhook. It holds no logic: a chain of the builder's public setters.
 
-use proc_macro2::{Ident, TokenStream};
+use proc_macro2::TokenStream;
 use quote::{ToTokens, quote};
 
 use crate::controller::args::Args;
@@ -16,9 +16,7 @@ use crate::webhook::keys::WEBHOOK;
 
 /// The function as written, and the type of its webhook.
 pub(crate) fn webhook(item: &TokenStream, model: &Model<'_>) -> TokenStream {
-    let Model { runtime, type_name, function, .. } = model;
-    let define = builder(model);
-    let ty = definition(runtime, function, type_name, &define);
+    let ty = definition(&model.runtime, model.function, &builder(model));
     quote! {
         // Each argument gives something: there are as many as the function needs.
         #[allow(clippy::too_many_arguments)]
@@ -35,16 +33,14 @@ pub(crate) fn fallback(
     error: Option<syn::Error>,
 ) -> TokenStream {
     let runtime = CratePath::new(args.krate.as_ref().map(|path| &path.value));
-    let ty = function.filter(|function| !function.repeated).map(|function| {
-        let name = function.type_name(args.type_name.as_ref());
-        definition(&runtime, function, &name, &quote!(let _ = __program;))
-    });
+    let ty = function.filter(|function| !function.repeated);
+    let ty = ty.map(|function| definition(&runtime, function, &quote!(let _ = __program;)));
     let mentioned = mentioned::imports(&WEBHOOK, function, &args.entries);
     rejected(item, function, error, &quote!(#ty #mentioned))
 }
 
 /// The type with the function's name, and its webhook.
-fn definition(runtime: &CratePath, function: &Handler, name: &Ident, define: &TokenStream) -> TokenStream {
+fn definition(runtime: &CratePath, function: &Handler, define: &TokenStream) -> TokenStream {
     let vis = &function.vis;
     let webhook = quote! {
         /// The webhook of the function.
@@ -61,7 +57,7 @@ fn definition(runtime: &CratePath, function: &Handler, name: &Ident, define: &To
             #define
         }
     };
-    generated_type(runtime, function, name, &webhook, &define)
+    generated_type(runtime, function, &webhook, &define)
 }
 
 /// The statements from the kind to the finished builder.
