@@ -3,7 +3,7 @@
 
 pub(crate) mod args;
 pub(crate) mod attribute;
-mod check;
+pub(crate) mod check;
 mod election;
 pub(crate) mod emit;
 pub(crate) mod fallback;

@@ -243,14 +243,14 @@ fn kinds<'a>(args: &'a Args, handler: &'a Handler, errors: &mut Errors) -> Optio
     let fn_name = &handler.ident;
     match (&resource.value, handler.type_parameter()) {
         (Resource::One(kind), None) => {
-            let name = controller_name(args, handler, None, errors)?;
+            let name = name_of("controller", args, handler, None, errors)?;
             Some(Kinds::One { kind, name })
         }
         (Resource::Each(kinds), Some(parameter)) => {
             let mut named: Vec<(&Type, String)> = Vec::with_capacity(kinds.len());
             for kind in kinds {
                 let suffix = last_word(kind).to_lowercase();
-                let name = controller_name(args, handler, Some((kind, &suffix)), errors)?;
+                let name = name_of("controller", args, handler, Some(suffix.as_str()), errors)?;
                 if named.iter().any(|(_, earlier)| *earlier == name) {
                     errors.add(
                         Place::of(kind),
@@ -282,18 +282,22 @@ fn kinds<'a>(args: &'a Args, handler: &'a Handler, errors: &mut Errors) -> Optio
     }
 }
 
-/// The controller's name; for a list, the one for this kind.
-fn controller_name(args: &Args, handler: &Handler, kind: Option<(&Type, &str)>, errors: &mut Errors) -> Option<String> {
-    let given = match (&args.name, args.has("name")) {
-        (Some(name), _) => Some(name),
-        (None, true) => return None,
-        (None, false) => None,
+/// The name of a controller or a webhook. That of a controller in a list ends in its kind.
+pub(crate) fn name_of(
+    noun: &str,
+    args: &Args,
+    handler: &Handler,
+    kind: Option<&str>,
+    errors: &mut Errors,
+) -> Option<String> {
+    let (base, place) = match &args.name {
+        Some(name) => (name.value.value(), name.place),
+        None if args.has("name") => return None,
+        None => (name::kebab(&handler.ident.to_string()), handler.ident.span().into()),
     };
-    let base = given.map_or_else(|| name::kebab(&handler.ident.to_string()), |name| name.value.value());
-    let full = kind.map_or_else(|| base.clone(), |(_, suffix)| format!("{base}-{suffix}"));
-    let place = given.map_or_else(|| handler.ident.span().into(), |name| name.place);
+    let full = kind.map_or_else(|| base.clone(), |kind| format!("{base}-{kind}"));
     if let Err(error) = name::label(&full) {
-        errors.add(place, message!("the controller's name is invalid: {error}; set another with `name = \"…\"`"));
+        errors.add(place, message!("the {noun}'s name is invalid: {error}; set another with `name = \"…\"`"));
         return None;
     }
     // The runtime names the controller of the daemon like this.

@@ -1,10 +1,10 @@
 //! Validates the attribute: the rules that involve several values, and the function.
 
-use kooper_grammar::name;
 use proc_macro2::Span;
 use syn::Type;
 
 use crate::controller::args::Args;
+use crate::controller::check::name_of;
 use crate::controller::setting::Setting;
 use crate::controller::signature::{Handler, Role};
 use crate::support::crate_path::CratePath;
@@ -51,7 +51,7 @@ pub(crate) fn model<'a>(role: Role, args: &'a Args, function: &'a Handler, error
     }
     let object = object(role, args, function, errors);
     let kind = kind(role, args, function, errors);
-    let name = webhook_name(args, function, errors);
+    let name = name_of("webhook", args, function, None, errors);
     let (object, others) = object?;
     Some(Model {
         runtime: CratePath::new(args.krate.as_ref().map(|path| &path.value)),
@@ -142,18 +142,4 @@ fn check_deletion(role: Role, args: &Args, function: &Handler, errors: &mut Erro
         );
         errors.add(Place::of(first), text);
     }
-}
-
-fn webhook_name(args: &Args, function: &Handler, errors: &mut Errors) -> Option<String> {
-    let given = match (&args.name, args.key("name")) {
-        (None, Some(_)) => return None,
-        (given, _) => given.as_ref(),
-    };
-    let name = given.map_or_else(|| name::kebab(&function.ident.to_string()), |name| name.value.value());
-    if let Err(error) = name::label(&name) {
-        let place = given.map_or_else(|| function.ident.span().into(), |name| name.place);
-        errors.add(place, message!("the webhook's name is invalid: {error}; set another with `name = \"…\"`"));
-        return None;
-    }
-    Some(name)
 }

@@ -3,7 +3,7 @@
 use proc_macro2::Span;
 
 use crate::controller::args::Args;
-use crate::controller::check::controller_name;
+use crate::controller::check::name_of;
 use crate::controller::model::{Kinds, Times};
 use crate::controller::signature::Handler;
 use crate::support::errors::{Errors, message};
@@ -24,7 +24,7 @@ pub(super) fn times<'a>(args: &'a Args, handler: &Handler, errors: &mut Errors) 
     if let Some(cron) = args.key("cron").filter(|_| args.has("every")) {
         errors.add(cron, message!("`every` and `cron` exclude each other: remove one of the two"));
     }
-    let name = controller_name(args, handler, None, errors)?;
+    let name = name_of("controller", args, handler, None, errors)?;
     let times = args.every.as_ref().map(Times::Every).or_else(|| args.cron.as_ref().map(Times::Cron));
     Some(Kinds::Task { times: times?, name })
 }
