@@ -43,15 +43,19 @@ impl<'a> Steps<'a> {
     /// The call for a daemon whose failures are part of the status.
     pub(super) fn daemon(&self) -> Option<TokenStream> {
         let daemon = self.reporting_daemon()?;
-        let place = Place { start: self.calls.at(daemon.place.start), end: self.calls.at(daemon.place.end) };
-        // Not at the function, as in `deletion`.
-        let key = self.calls.at(daemon.key);
-        let here = self.model.runtime.at(key);
-        let (builder, children) = (self.calls.variable(place.start), self.calls.local("__children", place.start));
         let function = daemon.value.arguments(&self.model.runtime);
-        let arguments = parentheses(quote!(#builder, &#children, #function), place.end);
-        let callee = Ident::new("daemon_beside_children", key);
-        Some(quote_spanned!(place.start=> let #builder = #here::#callee #arguments;))
+        Some(self.with_children(daemon.place, daemon.key, "daemon_beside_children", &function))
+    }
+
+    /// The call of a function of the runtime with the builder, the children and these arguments, at the place of a
+    /// function of the user's. Its name is elsewhere: clippy would take that function for what is called, and report one
+    /// that awaits nothing.
+    fn with_children(&self, place: Place, key: Span, callee: &str, arguments: &TokenStream) -> TokenStream {
+        let (start, end, key) = (self.calls.at(place.start), self.calls.at(place.end), self.calls.at(key));
+        let (here, callee) = (self.model.runtime.at(key), Ident::new(callee, key));
+        let (builder, children) = (self.calls.variable(start), self.calls.local("__children", start));
+        let arguments = parentheses(quote!(#builder, &#children, #arguments), end);
+        quote_spanned!(start=> let #builder = #here::#callee #arguments;)
     }
 
     /// The beginning of a task.
@@ -137,18 +141,12 @@ impl<'a> Steps<'a> {
         else {
             return None;
         };
-        let calls = &self.calls;
+        let key = ordered.place.start;
         let place = cleanup.map_or(ordered.place, |cleanup| cleanup.place);
-        let place = Place { start: calls.at(place.start), end: calls.at(place.end) };
-        // Not at the function: clippy would take it for what is called, and report an async function
-        // that awaits nothing.
-        let here = self.model.runtime.at(calls.at(ordered.place.start));
+        let here = self.model.runtime.at(self.calls.at(key));
         let function = cleanup.map_or_else(|| quote!(#here::no_cleanup), |cleanup| cleanup.value.to_token_stream());
-        let (builder, children) = (calls.variable(place.start), calls.local("__children", place.start));
         let finalizer = finalizer.arguments(&self.model.runtime);
-        let arguments = parentheses(quote!(#builder, &#children, #finalizer, #function), place.end);
-        let callee = Ident::new("cleanup_after_children", calls.at(ordered.place.start));
-        Some(quote_spanned!(place.start=> let #builder = #here::#callee #arguments;))
+        Some(self.with_children(place, key, "cleanup_after_children", &quote!(#finalizer, #function)))
     }
 
     /// The call of the function with the extracted arguments.
