@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::marker::PhantomData;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt;
@@ -28,9 +28,7 @@ use crate::memory::{KnownChildren, address};
 use crate::observed::{Child, ChildId};
 use crate::plan::Cause;
 use crate::readiness::Readiness;
-use crate::record::{
-    ChildObject, Found, controls, decode, found, id_of, is_foreign, is_uncontrolled, key_of, owner, recorded,
-};
+use crate::record::{ChildObject, Found, controls, found, id_of, is_foreign, is_uncontrolled, key_of, owner, recorded};
 
 /// The timeout of a list.
 const LIST: Duration = Duration::from_secs(60);
@@ -188,9 +186,7 @@ impl<P: Kind, S: Send + Sync + 'static, T: ChildKind> DynKind<P, S> for TypedKin
                         let waits = Readiness::Waiting("it is not in the cache".into());
                         let record = recorded(context, &child, slots, waits);
                         let object = Arc::new(Object::parse(&serde_json::to_vec(&child)?)?);
-                        let decode = decode::<T>;
-                        let object = ChildObject::Cached { object, decoded: OnceLock::new(), decode };
-                        existing.push(((*id).clone(), record, object));
+                        existing.push(((*id).clone(), record, ChildObject::of_cache::<T>(object, None)));
                     }
                 }
             }
@@ -209,11 +205,10 @@ impl<P: Kind, S: Send + Sync + 'static, T: ChildKind> DynKind<P, S> for TypedKin
         let owner = owner(context);
         let reader = <Reader<T> as Argument<P, S, (_, ())>>::extract(context);
         let read = |object: Arc<Object>, is_marked: bool| -> Result<Option<Found>, BoxError> {
-            let decode = decode::<T>;
             let (namespace, name) = (object.key().namespace().map(Into::into), object.key().name().into());
             let id = ChildId { resource: self.resource.clone(), namespace, name };
             if let Some((_, child)) = known.get(address(&object)) {
-                return Ok(Some((id, child.clone(), ChildObject::Cached { object, decoded: OnceLock::new(), decode })));
+                return Ok(Some((id, child.clone(), ChildObject::of_cache::<T>(object, None))));
             }
             let child = match object.decode::<T>() {
                 Ok(child) => child,
@@ -227,14 +222,14 @@ impl<P: Kind, S: Send + Sync + 'static, T: ChildKind> DynKind<P, S> for TypedKin
                         is_unreadable: true,
                         ..recorded(context, &child, slots, Readiness::Waiting(format!("it does not decode: {error}")))
                     };
-                    return Ok(Some((id, record, ChildObject::Cached { object, decoded: OnceLock::new(), decode })));
+                    return Ok(Some((id, record, ChildObject::of_cache::<T>(object, None))));
                 }
             };
             if !controls(owner.meta(), child.meta()) && !is_marked {
                 return Ok(None);
             }
             let (id, child, decoded) = found(context, Arc::new(child), slots)?;
-            Ok(Some((id, child, ChildObject::Cached { object, decoded: decoded.get()?.into(), decode })))
+            Ok(Some((id, child, ChildObject::of_cache::<T>(object, Some(decoded.get()?)))))
         };
         let mut children = Vec::new();
         for child in reader.undecoded(by::owner(&*owner)) {

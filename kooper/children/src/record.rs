@@ -29,6 +29,11 @@ pub(crate) enum ChildObject {
 }
 
 impl ChildObject {
+    pub(crate) fn of_cache<T: ChildKind>(object: Arc<Object>, decoded: Option<AnyObject>) -> Self {
+        let decode = |object: &Object| -> Result<AnyObject, BoxError> { Ok(Arc::new(object.decode::<T>()?)) };
+        Self::Cached { object, decoded: decoded.map(OnceLock::from).unwrap_or_default(), decode }
+    }
+
     pub(crate) fn get(&self) -> Result<AnyObject, BoxError> {
         match self {
             Self::Decoded(object) => Ok(object.clone()),
@@ -207,10 +212,6 @@ pub(crate) fn controls(owner: &ObjectMeta, child: &ObjectMeta) -> bool {
 /// Returns `true` if no owner controls the child. Only then it belongs to the owner that its label names.
 pub(crate) fn is_uncontrolled(child: &ObjectMeta) -> bool {
     child.owner_references.iter().flatten().all(|one| one.controller != Some(true))
-}
-
-pub(crate) fn decode<T: ChildKind>(object: &Object) -> Result<AnyObject, BoxError> {
-    Ok(Arc::new(object.decode::<T>()?))
 }
 
 #[cfg(test)]
