@@ -254,12 +254,6 @@ async fn no_error_contains_a_value_of_the_kubeconfig() {
     }
 }
 
-#[tokio::test]
-async fn a_context_is_rejected_in_a_pod() {
-    let error = refused(&Places { pod: Some("10.0.0.1".into()), ..nowhere() }, Some("near")).await;
-    assert!(error.starts_with("--context needs a kubeconfig"), "{error}");
-}
-
 #[test]
 fn a_url_is_shown_without_a_password() {
     for (url, expected) in [
