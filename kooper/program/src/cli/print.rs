@@ -99,53 +99,14 @@ mod tests {
 
     #[test]
     fn yaml_keeps_the_type_of_every_string() {
-        let texts = [
-            "on",
-            "yes",
-            "y",
-            "No",
-            "null",
-            "~",
-            "1",
-            "1e3",
-            "0x1f",
-            "012",
-            "1:30",
-            "2001-01-01",
-            "",
-            " a ",
-            "a: b",
-            "- a",
-            "#a",
-            "a #b",
-            "*",
-            "&a",
-            "!a",
-            "%a",
-            "@a",
-            "`a`",
-            "{a}",
-            "[a]",
-            "'",
-            "\"",
-            "\\",
-            "a\nb\n",
-            "a\n\n",
-            "\ta",
-            "true",
-            ".inf",
-            "=",
-            "<<",
-            "|",
-            ">",
-            "?",
-            "a\u{7f}b",
-            "^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$",
-            "a line that is so long that it would be folded by a writer with a limit on line length, with  two  blanks and an end ",
-        ];
+        let words = "on yes y No null true ~ 1 1e3 .inf 0x1f 012 1:30 2001-01-01 #a * &a !a %a \
+                     @a `a` {a} [a] ' \" \\ = << | > ? ^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$";
+        let long = "a line that is so long that it would be folded by a writer with a limit on line length, with  two  blanks and an end ";
+        let with_blanks = ["", " a ", "a: b", "- a", "a #b", "a\nb\n", "a\n\n", "\ta", "a\u{7f}b", long];
+        let texts: Vec<_> = words.split_whitespace().chain(with_blanks).collect();
         let fields: serde_json::Map<_, _> = texts.iter().map(|text| ((*text).to_owned(), json!(1))).collect();
         let document = json!({
-            "texts": texts[..], "fields": fields, "numbers": [1, 1.5, -2.0, 1e300], "none": {}, "no": [],
+            "texts": texts, "fields": fields, "numbers": [1, 1.5, -2.0, 1e300], "none": {}, "no": [],
         });
         let text = yaml([&document, &document]).expect("YAML");
         let (one, two) = text.split_once("\n---\n").expect("two documents");
