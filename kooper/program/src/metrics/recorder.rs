@@ -135,15 +135,18 @@ fn checked(buckets: Vec<f64>) -> Result<Vec<f64>, MetricsError> {
 
 impl MetricsRecorder for Prometheus {
     fn inc_event_queued(&self, controller: &str, requeue: bool) {
-        self.inner.series.event_queued(controller, requeue);
+        self.inner.series.queued.with_label_values(&[controller, boolean(requeue)]).inc();
     }
 
     fn observe_in_queue_duration(&self, controller: &str, waited: Duration) {
-        self.inner.series.in_queue(controller, waited);
+        let seconds = waited.as_secs_f64();
+        self.inner.series.in_queue.with_label_values(&[controller]).observe(seconds);
+        self.inner.series.queue_duration.with_label_values(&[controller, controller]).observe(seconds);
     }
 
     fn observe_processing_duration(&self, controller: &str, success: bool, took: Duration) {
-        self.inner.series.processed(controller, success, took);
+        let values = [controller, boolean(success)];
+        self.inner.series.processed.with_label_values(&values).observe(took.as_secs_f64());
     }
 
     fn register_queue_length(&self, controller: &str, read: ReadGauge) -> Result<(), MetricsError> {
@@ -161,15 +164,17 @@ impl MetricsRecorder for Prometheus {
     }
 
     fn observe_work_duration(&self, controller: &str, took: Duration) {
-        self.inner.series.worked(controller, took);
+        let seconds = took.as_secs_f64();
+        self.inner.series.work_duration.with_label_values(&[controller, controller]).observe(seconds);
+        self.inner.series.reconcile_time.with_label_values(&[controller]).observe(seconds);
     }
 
     fn observe_lease_renewal(&self, controller: &str, took: Duration) {
-        self.inner.series.renewed(controller, took);
+        self.inner.series.lease_renewals.with_label_values(&[controller]).observe(took.as_secs_f64());
     }
 
     fn observe_shard_handover(&self, controller: &str, took: Duration) {
-        self.inner.series.handed_over(controller, took);
+        self.inner.series.shard_handovers.with_label_values(&[controller]).observe(took.as_secs_f64());
     }
 
     fn register_gauge(&self, controller: &str, gauge: Gauge, read: ReadGauge) -> Result<(), MetricsError> {
@@ -179,6 +184,10 @@ impl MetricsRecorder for Prometheus {
             Err(MetricsError::DuplicateGauge { controller: controller.to_owned(), gauge })
         }
     }
+}
+
+fn boolean(value: bool) -> &'static str {
+    if value { "true" } else { "false" }
 }
 
 kooper_runtime::internal::debug_fields! { Prometheus {} }

@@ -1,7 +1,5 @@
 //! The counters and histograms.
 
-use std::time::Duration;
-
 use prometheus::core::Collector;
 use prometheus::{HistogramOpts, HistogramVec, IntCounterVec, Opts};
 
@@ -103,34 +101,6 @@ impl Series {
         self.work_duration.with_label_values(&[controller, controller]);
     }
 
-    pub(super) fn event_queued(&self, controller: &str, requeue: bool) {
-        self.queued.with_label_values(&[controller, boolean(requeue)]).inc();
-    }
-
-    pub(super) fn in_queue(&self, controller: &str, waited: Duration) {
-        let seconds = waited.as_secs_f64();
-        self.in_queue.with_label_values(&[controller]).observe(seconds);
-        self.queue_duration.with_label_values(&[controller, controller]).observe(seconds);
-    }
-
-    pub(super) fn processed(&self, controller: &str, success: bool, took: Duration) {
-        self.processed.with_label_values(&[controller, boolean(success)]).observe(took.as_secs_f64());
-    }
-
-    pub(super) fn worked(&self, controller: &str, took: Duration) {
-        let seconds = took.as_secs_f64();
-        self.work_duration.with_label_values(&[controller, controller]).observe(seconds);
-        self.reconcile_time.with_label_values(&[controller]).observe(seconds);
-    }
-
-    pub(super) fn renewed(&self, controller: &str, took: Duration) {
-        self.lease_renewals.with_label_values(&[controller]).observe(took.as_secs_f64());
-    }
-
-    pub(super) fn handed_over(&self, controller: &str, took: Duration) {
-        self.shard_handovers.with_label_values(&[controller]).observe(took.as_secs_f64());
-    }
-
     pub(super) fn count(&self, controller: &str, counter: Counter) {
         let result = |result| self.results.with_label_values(&[controller, result]).inc();
         let of = |counter: &IntCounterVec| counter.with_label_values(&[controller]).inc();
@@ -172,8 +142,4 @@ fn counter(metric: &Metric) -> prometheus::Result<IntCounterVec> {
 
 fn histogram(metric: &Metric, buckets: Vec<f64>) -> prometheus::Result<HistogramVec> {
     HistogramVec::new(HistogramOpts::new(metric.name, metric.help).buckets(buckets), metric.labels)
-}
-
-fn boolean(value: bool) -> &'static str {
-    if value { "true" } else { "false" }
 }
