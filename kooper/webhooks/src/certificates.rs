@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 
 use crate::authority::leaf::Leaf;
 use crate::authority::rotation::Authorities;
-use crate::server::metrics::{Certificate, Metrics};
+use crate::server::metrics::Metrics;
 use crate::states::States;
 
 /// The time for which a probe counts: an API server that reached the webhooks may lose them later.
@@ -61,9 +61,9 @@ impl Shared {
         if let Certificates::Own { known, leaf, .. } = &self.certificates {
             *known.lock() = Some(authorities.clone());
             let (authority, serving) = (authorities.current.expires(), leaf.expires());
-            self.metrics.expires(Certificate::Authority, authority);
+            self.metrics.expires("authority", authority);
             if let Some(serving) = serving {
-                self.metrics.expires(Certificate::Serving, serving);
+                self.metrics.expires("serving", serving);
             }
             self.states.update(|known| {
                 known.authority_until = Some(authority);

@@ -33,7 +33,6 @@ use crate::authority::secret::{CaSecret, Read, SecretError};
 use crate::authority::validity::valid_until;
 use crate::certificates::{Certificates, Shared};
 use crate::installed::Installed;
-use crate::server::metrics::Certificate;
 use crate::states::Registered;
 use crate::webhook::Webhook;
 
@@ -238,7 +237,7 @@ impl Registration {
             Certificates::Files { ca, .. } => {
                 let text = std::fs::read_to_string(ca).ok().filter(|text| is_bundle(text));
                 if let Some(at) = text.as_deref().and_then(valid_until) {
-                    self.shared.metrics.expires(Certificate::Authority, at);
+                    self.shared.metrics.expires("authority", at);
                 }
                 return text.map(Some).ok_or_else(|| RegisterError::Bundle { file: ca.clone() });
             }

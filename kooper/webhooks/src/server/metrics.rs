@@ -24,15 +24,6 @@ pub(crate) struct Metrics {
     probed: IntGaugeVec,
 }
 
-/// A certificate that expires.
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum Certificate {
-    /// That of the authority, which the API servers trust.
-    Authority,
-    /// That of this replica.
-    Serving,
-}
-
 /// The descriptions of the metrics, which are compared with the table of all metrics.
 #[doc(hidden)]
 #[must_use]
@@ -117,11 +108,8 @@ impl Metrics {
         self.collectors().into_iter().try_for_each(|one| registry.register(one))
     }
 
-    pub(crate) fn expires(&self, certificate: Certificate, at: Timestamp) {
-        let certificate = match certificate {
-            Certificate::Authority => "authority",
-            Certificate::Serving => "serving",
-        };
+    /// The certificate is `authority`, which the API servers trust, or `serving`, that of this replica.
+    pub(crate) fn expires(&self, certificate: &str, at: Timestamp) {
         self.expiry.with_label_values(&[&*self.installation, certificate]).set(at.as_second());
     }
 
