@@ -37,8 +37,8 @@ pub(crate) enum AuthorityError {
     Make(rcgen::Error),
     #[error("the new certificate of the webhooks cannot be used: {0}")]
     Unusable(tokio_rustls::rustls::Error),
-    #[error("`{0}` is not a certificate authority in PEM with its key")]
-    Malformed(&'static str),
+    #[error("`ca.crt` is not a certificate authority in PEM with its key")]
+    Malformed,
 }
 
 /// A certificate authority with its key.
@@ -60,26 +60,19 @@ impl Authority {
         Ok(Self { certificate: certificate.pem(), key: key.serialize_pem(), made: now })
     }
 
-    /// Reads a certificate and a key, and checks that they belong together. `name` says which
-    /// ones they are.
-    pub(crate) fn parse(
-        name: &'static str,
-        certificate: &str,
-        key: &str,
-        made: Timestamp,
-    ) -> Result<Self, AuthorityError> {
-        let malformed = || AuthorityError::Malformed(name);
-        let pair = KeyPair::from_pem(key).map_err(|_| malformed())?;
+    /// Reads a certificate and a key, and checks that they belong together.
+    pub(crate) fn parse(certificate: &str, key: &str, made: Timestamp) -> Result<Self, AuthorityError> {
+        let pair = KeyPair::from_pem(key).map_err(|_| AuthorityError::Malformed)?;
         let public = pair.public_key_raw();
-        let der = one_certificate(certificate).ok_or_else(malformed)?;
+        let der = one_certificate(certificate).ok_or(AuthorityError::Malformed)?;
         // A certificate holds its public key as it is.
         if !der.windows(public.len()).any(|part| part == public) {
-            return Err(malformed());
+            return Err(AuthorityError::Malformed);
         }
         let authority = Self { certificate: certificate.to_owned(), key: key.to_owned(), made };
         // One that was written by hand may have another name, or end earlier.
         let lasts = valid_until(certificate).is_some_and(|end| end.as_second() >= authority.expires().as_second());
-        if lasts && authority.is_trusted(&der, made) { Ok(authority) } else { Err(malformed()) }
+        if lasts && authority.is_trusted(&der, made) { Ok(authority) } else { Err(AuthorityError::Malformed) }
     }
 
     /// Returns `true` if a client that trusts a certificate accepts what this authority signs at a time.
@@ -95,10 +88,6 @@ impl Authority {
             verifier.verify_server_cert(&leaf, &[], &name, &[], at).ok()
         };
         trusted().is_some()
-    }
-
-    pub(crate) fn key(&self) -> &str {
-        &self.key
     }
 
     /// The age of the authority. A clock that was set back made one of the future.

@@ -28,8 +28,7 @@ use tokio::sync::watch;
 use tokio::time::sleep;
 
 use crate::authority::is_bundle;
-use crate::authority::rotation::Authorities;
-use crate::authority::secret::{CaSecret, Read, SecretError};
+use crate::authority::secret::{CaSecret, SecretError};
 use crate::authority::validity::valid_until;
 use crate::certificates::{Certificates, Shared};
 use crate::installed::Installed;
@@ -246,7 +245,7 @@ impl Registration {
         let secret = CaSecret::new(client.clone(), &self.namespace, secret.clone());
         let known = self.shared.known();
         let mut read = secret.read(known.as_ref()).await?;
-        while let Some(next) = advance(&read, published)? {
+        while let Some(next) = read.authorities.advance(clock::wall(), published).map_err(SecretError::from)? {
             tracing::info!("the certificate authorities of the webhooks have changed");
             match secret.replace(read, next).await? {
                 Some(written) => read = written,
@@ -353,10 +352,6 @@ struct Written<'a> {
     /// The entries that failed before.
     armed: BTreeSet<String>,
     live: Value,
-}
-
-fn advance(read: &Read, published: &str) -> Result<Option<Authorities>, SecretError> {
-    Ok(read.authorities.advance(clock::wall(), published)?)
 }
 
 /// The configuration as it is; `Null` if it does not exist.

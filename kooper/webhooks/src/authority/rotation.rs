@@ -85,7 +85,7 @@ impl Authorities {
         let mut put = |key: &str, value: String| drop(data.insert(key.to_owned(), ByteString(value.into_bytes())));
         let mut put_authority = |name: &str, authority: &Authority| {
             put(&format!("{name}.crt"), authority.certificate.clone());
-            put(&format!("{name}.key"), authority.key().to_owned());
+            put(&format!("{name}.key"), authority.key.clone());
             put(&format!("{name}.made"), authority.made.to_string());
         };
         put_authority("ca", &self.current);
@@ -110,15 +110,16 @@ impl Authorities {
     pub(crate) fn from_data(data: &BTreeMap<String, ByteString>) -> Result<Self, AuthorityError> {
         let text = |key: &str| data.get(key).and_then(|value| std::str::from_utf8(&value.0).ok());
         let time = |key: &str| text(key).and_then(|text| text.parse::<Timestamp>().ok());
-        let current = match (text("ca.crt"), text("ca.key"), time("ca.made")) {
-            (Some(certificate), Some(key), Some(made)) => Authority::parse("ca.crt", certificate, key, made)?,
-            _ => return Err(AuthorityError::Malformed("ca.crt")),
+        let authority = |name: &str| match (
+            text(&format!("{name}.crt")),
+            text(&format!("{name}.key")),
+            time(&format!("{name}.made")),
+        ) {
+            (Some(certificate), Some(key), Some(made)) => Authority::parse(certificate, key, made),
+            _ => Err(AuthorityError::Malformed),
         };
-        let next = match (text("next.crt"), text("next.key"), time("next.made")) {
-            (Some(certificate), Some(key), Some(made)) => Authority::parse("next.crt", certificate, key, made).ok(),
-            _ => None,
-        };
-        let next = next.map(|next| (next, time("next.published")));
+        let current = authority("ca")?;
+        let next = authority("next").ok().map(|next| (next, time("next.published")));
         let old = text("old.crt").filter(|old| super::is_bundle(old)).map(str::to_owned).zip(time("old.until"));
         Ok(Self { current, next, old })
     }
