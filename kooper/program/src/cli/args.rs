@@ -116,7 +116,7 @@ const CLUSTER: &[Task] = match EVERY {
 };
 
 /// The values of all flags; `None` or empty for those that are built in.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Settings {
     pub(crate) kubeconfig: Option<PathBuf>,
     pub(crate) context: Option<String>,
@@ -143,7 +143,7 @@ pub(crate) struct Settings {
     pub(crate) log_level: Targets,
     /// Why `RUST_LOG` is not used, if it is set.
     pub(crate) rust_log: Option<String>,
-    pub(crate) drain_timeout: Duration,
+    pub(crate) drain_timeout: Option<Duration>,
     pub(crate) lease_namespace: Option<String>,
     pub(crate) instance: Option<String>,
     /// Overrides the built-in setting.
@@ -151,7 +151,7 @@ pub(crate) struct Settings {
     /// As `NAME@HASH`.
     pub(crate) allowed_crd_changes: Vec<String>,
     /// The namespace that the program is installed in.
-    pub(crate) install_namespace: String,
+    pub(crate) install_namespace: Option<String>,
     pub(crate) manifests: ManifestSettings,
     pub(crate) uninstall: UninstallSettings,
     pub(crate) alerts: AlertFormat,
@@ -170,7 +170,7 @@ pub(crate) struct Settings {
     /// The port of the API server of `dev`.
     pub(crate) port: Option<u16>,
     /// Runs pods in `dev`, and creates pods for workloads.
-    pub(crate) workloads: bool,
+    pub(crate) workloads: Option<bool>,
     /// Only removes the files of `dev`.
     pub(crate) clean: bool,
     /// Runs so many processes in `dev`; `None` for this one only.
@@ -198,9 +198,10 @@ pub(crate) struct UserSettings {
 }
 
 /// The address of metrics and probes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) enum Listen {
     /// The default of the command.
+    #[default]
     Default,
     /// They are not served.
     Off,
@@ -211,53 +212,6 @@ pub(crate) enum Listen {
 /// A resync interval, or `off`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Resync(pub(crate) Option<Duration>);
-
-impl Default for Settings {
-    fn default() -> Self {
-        Self {
-            kubeconfig: None,
-            context: None,
-            namespaces: Vec::new(),
-            workers: None,
-            resync: None,
-            json_only: false,
-            listen: Listen::Default,
-            listen_probes: None,
-            metrics_auth: None,
-            is_secured_by_default: false,
-            metrics_audience: None,
-            metrics_certificate: None,
-            metrics_key: None,
-            status_page: None,
-            log_format: LogFormat::Text,
-            log_level: logging::levels("").unwrap_or_default(),
-            rust_log: None,
-            drain_timeout: DRAIN,
-            lease_namespace: None,
-            instance: None,
-            leader_election: None,
-            allowed_crd_changes: Vec::new(),
-            install_namespace: "default".to_owned(),
-            manifests: ManifestSettings::default(),
-            uninstall: UninstallSettings::default(),
-            alerts: AlertFormat::default(),
-            graph: GraphFormat::default(),
-            shards: ShardsSettings::default(),
-            given: BTreeMap::new(),
-            dry_run: false,
-            impersonated: None,
-            color: None,
-            files: Vec::new(),
-            port: None,
-            workloads: true,
-            clean: false,
-            processes: None,
-            webhook_url: None,
-            webhook_port: None,
-            own: UserSettings::default(),
-        }
-    }
-}
 
 /// The program whose command line is read.
 #[derive(Debug, Clone, Copy)]
@@ -324,15 +278,15 @@ pub(crate) fn parse(
         }
     }
     if !settings.given.contains_key("log-level") {
-        match environment("RUST_LOG").filter(|text| !text.is_empty()) {
-            Some(text) => match logging::levels(&text.to_string_lossy()) {
+        // For `diff`, only what concerns the differences.
+        let levels = if task == Task::Diff { "warn" } else { "info" };
+        settings.log_level = logging::levels(levels).unwrap_or_default();
+        if let Some(text) = environment("RUST_LOG").filter(|text| !text.is_empty()) {
+            match logging::levels(&text.to_string_lossy()) {
                 Ok(levels) => settings.log_level = levels,
                 // It may be meant for other programs, which know more than levels.
                 Err(problem) => settings.rust_log = Some(problem),
-            },
-            // Only what concerns the differences.
-            None if task == Task::Diff => settings.log_level = logging::levels("warn").unwrap_or_default(),
-            None => {}
+            }
         }
     }
     if task == Task::Manifests && settings.manifests.image.is_none() {
@@ -471,6 +425,14 @@ impl Settings {
     /// Returns `true` if the program serves metrics and reviews the tokens of clients.
     pub(crate) fn reviews_tokens(&self) -> bool {
         self.has_metrics_auth() && self.listen != Listen::Off
+    }
+
+    pub(crate) fn drain_timeout(&self) -> Duration {
+        self.drain_timeout.unwrap_or(DRAIN)
+    }
+
+    pub(crate) fn install_namespace(&self) -> &str {
+        self.install_namespace.as_deref().unwrap_or("default")
     }
 
     /// This installation of a program.

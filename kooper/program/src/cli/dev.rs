@@ -100,8 +100,9 @@ pub(super) fn dev(mut invocation: Invocation<'_>) -> Result<ExitCode> {
         .enable_all()
         .build()?;
     let server = block_on(&runtime, server::start(&mut folder, settings.port, &mut notes))?;
-    let simulation = settings.workloads.then(|| block_on(&runtime, async { Simulation::visible(&server) }));
-    if !settings.workloads {
+    let workloads = settings.workloads.unwrap_or(true);
+    let simulation = workloads.then(|| block_on(&runtime, async { Simulation::visible(&server) }));
+    if !workloads {
         notes.push("pods stay pending, and workloads get no pods: `--workloads off`".to_owned());
     }
 
@@ -133,7 +134,7 @@ pub(super) fn dev(mut invocation: Invocation<'_>) -> Result<ExitCode> {
             let usage = "write a number to stop or start one of them, or `kill 1` to kill the first one";
             notes.push(format!("{count} replicas run, each in a process: {usage}"));
             let kubeconfig = server.kubeconfig_of(identity.user.clone());
-            Runners::Processes(Replicas::new(count, kubeconfig, settings.drain_timeout)?)
+            Runners::Processes(Replicas::new(count, kubeconfig, settings.drain_timeout())?)
         }
     };
     notes.extend(identity.unrestricted.clone());

@@ -201,7 +201,7 @@ impl<'a> DryRunProgram<'a> {
             stop.cancel();
             tokio::select! {
                 // The operator's own result is that of the pass.
-                ended = timeout(invocation.settings.drain_timeout.saturating_add(GRACE), running) => drop(ended),
+                ended = timeout(invocation.settings.drain_timeout().saturating_add(GRACE), running) => drop(ended),
                 _ = signals.next() => {}
             }
             match interrupted {

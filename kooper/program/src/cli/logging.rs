@@ -21,9 +21,10 @@ use limit::LimitedJson;
 use line::Line;
 
 /// The format of the log.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) enum LogFormat {
     /// For people.
+    #[default]
     Text,
     /// An object a line, for machines.
     Json,

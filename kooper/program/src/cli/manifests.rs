@@ -103,7 +103,7 @@ fn choices(settings: &Settings, has_webhooks: bool) -> Result<Choices, BoxError>
         has_chosen_auth: settings.metrics_auth.is_some(),
         has_status_page: settings.status_page == Some(true),
         aggregate_roles: chosen.aggregate_roles,
-        drain: settings.drain_timeout,
+        drain: settings.drain_timeout(),
         network_policy: chosen.with.contains(&Addition::NetworkPolicy),
         service_monitor: chosen.with.contains(&Addition::ServiceMonitor),
         alerts: chosen.with.contains(&Addition::Alerts),

@@ -42,7 +42,7 @@ pub(crate) fn rbac(invocation: &Invocation<'_>) -> Result<ExitCode, BoxError> {
 /// Where the flags install the program.
 pub(super) fn place(invocation: &Invocation<'_>) -> Place {
     let settings = &invocation.settings;
-    let namespace = settings.install_namespace.clone();
+    let namespace = settings.install_namespace().to_owned();
     let lease_namespace = settings.lease_namespace.clone().unwrap_or_else(|| namespace.clone());
     let reviews_tokens = settings.reviews_tokens();
     Place { installation: invocation.installation(), namespace, lease_namespace, reviews_tokens }

@@ -116,7 +116,7 @@ impl<'a> Run<'a> {
             runtime.spawn(preflight(connection).boxed());
         }
         let watchdog = Watchdog::start(operator.elected(), outlived)?;
-        let ended = supervisor.supervise(&runtime, operator, settings.drain_timeout);
+        let ended = supervisor.supervise(&runtime, operator, settings.drain_timeout());
         supervisor.until_signal(served.end(client.as_ref()));
         // A call that blocks its thread may still run.
         drop(watchdog);
@@ -154,7 +154,7 @@ pub(super) fn operator(
         .program(app.name)
         .command(app.name)
         .version(app.version)
-        .drain_timeout(settings.drain_timeout)
+        .drain_timeout(settings.drain_timeout())
         .given_settings(settings.own.given.clone());
     if let Some(instance) = &settings.instance {
         operator = operator.instance(instance);

@@ -98,13 +98,13 @@ enum UninstallError {
 
 /// Uninstalls the program, or prints what that would do.
 pub(crate) fn uninstall(mut invocation: Invocation<'_>) -> Result<ExitCode, BoxError> {
-    let settings = &mut invocation.settings;
-    settings.lease_namespace.get_or_insert_with(|| settings.install_namespace.clone());
+    let namespace = invocation.settings.install_namespace().to_owned();
+    invocation.settings.lease_namespace.get_or_insert_with(|| namespace.clone());
     let (program, settings) = (invocation.app.name, &invocation.settings);
     let mut controllers = invocation.controllers()?;
     let near = controllers.iter().filter(|one| one.awaits_own_namespace()).map(|one| one.name().to_owned());
     let near: BTreeSet<_> = near.collect();
-    controllers.iter_mut().for_each(|one| one.set_own_namespace(&settings.install_namespace));
+    controllers.iter_mut().for_each(|one| one.set_own_namespace(&namespace));
     let runtime = Builder::new_multi_thread().enable_all().build()?;
     let main = Builder::new_current_thread().enable_all().build()?;
     let registry = Registry::new();
@@ -118,12 +118,7 @@ pub(crate) fn uninstall(mut invocation: Invocation<'_>) -> Result<ExitCode, BoxE
     let uninstall = Uninstall {
         client: connection.client.clone(),
         connection: &connection,
-        place: Place {
-            installation: invocation.installation(),
-            namespace: settings.install_namespace.clone(),
-            lease_namespace,
-            reviews_tokens: false,
-        },
+        place: Place { installation: invocation.installation(), namespace, lease_namespace, reviews_tokens: false },
         near,
         invocation: &invocation,
         chosen: &settings.uninstall,

@@ -44,7 +44,7 @@ fn without_flags_every_setting_has_its_default() {
         assert_eq!(settings.listen, Listen::Default);
         assert_eq!(settings.log_format, LogFormat::Text);
         assert_eq!(settings.log_level, logging::levels("info").expect("a level"));
-        assert_eq!(settings.drain_timeout, Duration::from_secs(20));
+        assert_eq!(settings.drain_timeout(), Duration::from_secs(20));
     }
 }
 
@@ -79,7 +79,7 @@ fn every_flag_and_its_variable_have_the_same_effect() {
         ("log-format", "KOOPER_LOG_FORMAT", "json", |s| s.log_format == LogFormat::Json),
         ("log-format", "KOOPER_LOG_FORMAT", "text", |s| s.log_format == LogFormat::Text),
         ("log-level", "KOOPER_LOG_LEVEL", "debug", |s| logging::levels("debug").as_ref() == Ok(&s.log_level)),
-        ("drain-timeout", "KOOPER_DRAIN_TIMEOUT", "1m", |s| s.drain_timeout == Duration::from_secs(60)),
+        ("drain-timeout", "KOOPER_DRAIN_TIMEOUT", "1m", |s| s.drain_timeout() == Duration::from_secs(60)),
         ("lease-namespace", "KOOPER_LEASE_NAMESPACE", "a", |s| s.lease_namespace.as_deref() == Some("a")),
         ("instance", "KOOPER_INSTANCE", "blue", |s| s.instance.as_deref() == Some("blue")),
         ("leader-election", "KOOPER_LEADER_ELECTION", "on", |s| s.leader_election == Some(true)),
@@ -325,10 +325,10 @@ fn diff_needs_files_and_check_acts_as_a_service_account() {
 
 #[test]
 fn rbac_and_manifests_have_the_namespace_of_the_installation() {
-    assert_eq!(read("rbac").install_namespace, "default");
-    assert_eq!(read("rbac --install-namespace a").install_namespace, "a");
+    assert_eq!(read("rbac").install_namespace(), "default");
+    assert_eq!(read("rbac --install-namespace a").install_namespace(), "a");
     let settings = parsed("rbac", &[("KOOPER_INSTALL_NAMESPACE", "a")]).expect("a good value");
-    assert_eq!(settings.install_namespace, "a");
+    assert_eq!(settings.install_namespace(), "a");
     parsed("run", &[("KOOPER_INSTALL_NAMESPACE", "\u{1}")]).expect("it is not read");
     assert!(refused("run --install-namespace a", &[]).contains("unexpected argument '--install-namespace'"));
 }

@@ -40,7 +40,7 @@ impl Uninstall<'_> {
         };
         running.stop.cancel();
         // The Leases are released.
-        drop(timeout(self.invocation.settings.drain_timeout.saturating_add(GRACE), running.stopped).await);
+        drop(timeout(self.invocation.settings.drain_timeout().saturating_add(GRACE), running.stopped).await);
         ended
     }
 
