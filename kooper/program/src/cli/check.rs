@@ -253,16 +253,12 @@ impl Check {
         let Some(finalizer) = controller.finalizer() else { return };
         let (name, kinds) = (controller.name(), controller.kind_info().resource());
         match left::left_behind(&self.client, controller).await {
-            Ok((_, 0)) => {}
-            Ok((named, count)) => {
-                self.note(format_args!(
-                    "{kinds} {}: outside of the namespaces of the controller `{name}`, with its finalizer {finalizer}: \
-                     unless another instance watches them, they cannot be deleted until the finalizer is removed",
-                    objects::named(&named, count)
-                ));
-            }
-            // The cluster does not serve the kind, which was reported already.
-            Err(kube::Error::Api(status)) if status.code == 404 => {}
+            // A kind that the cluster does not serve was reported already.
+            Ok(found) if found.count == 0 => {}
+            Ok(found) => self.note(format_args!(
+                "{kinds} {found}: outside of the namespaces of the controller `{name}`, with its finalizer {finalizer}: \
+                 unless another instance watches them, they cannot be deleted until the finalizer is removed"
+            )),
             // The least role has no permissions in other namespaces.
             Err(kube::Error::Api(status)) if status.code == 403 => self.note(format_args!(
                 "{kinds}: objects outside of the namespaces of the controller `{name}` may have its finalizer {finalizer}: \

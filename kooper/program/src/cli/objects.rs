@@ -1,17 +1,21 @@
 //! Objects of any kind: how they are requested, and how they are named in a line.
 
-use std::fmt::Display;
+use std::fmt::{self, Display, Formatter};
 
-use kube::Resource;
-use kube::core::ApiResource;
+use kube::api::{Api, ListParams};
+use kube::core::{ApiResource, DynamicObject, PartialObjectMeta};
+use kube::{Client, Resource, ResourceExt};
 
+use kooper_runtime::ObjectKey;
 use kooper_runtime::internal::object::kind::KindInfo;
 
 /// Maximum number of objects in a page of a list.
-pub(super) const PAGE: u32 = 500;
+const PAGE: u32 = 500;
 
 /// Maximum number of objects that a line names.
-pub(super) const NAMED: usize = 10;
+const NAMED: usize = 10;
+
+pub(super) type Metadata = PartialObjectMeta<DynamicObject>;
 
 /// The resource of a kind.
 pub(super) fn resource(kind: &KindInfo) -> ApiResource {
@@ -30,10 +34,66 @@ pub(super) fn untyped<K: Resource<DynamicType = ()>>() -> ApiResource {
     ApiResource::erase::<K>(&())
 }
 
-/// The first names of objects, and how many more there are.
-pub(super) fn named(names: &[String], count: usize) -> String {
-    let more = if count > names.len() { format!(" and {} more", count - names.len()) } else { String::new() };
-    names.join(", ") + &more
+/// Where the objects of a kind are listed that are in these namespaces; with none, those in all.
+pub(super) fn scopes(client: &Client, kind: &KindInfo, namespaces: &[String]) -> Vec<Api<DynamicObject>> {
+    let resource = resource(kind);
+    match namespaces {
+        [] => vec![Api::all_with(client.clone(), &resource)],
+        some => some.iter().map(|one| Api::namespaced_with(client.clone(), one, &resource)).collect(),
+    }
+}
+
+/// A list of objects, page by page.
+pub(super) struct Pages {
+    api: Api<DynamicObject>,
+    params: ListParams,
+    ended: bool,
+}
+
+impl Pages {
+    pub(super) fn new(api: Api<DynamicObject>) -> Self {
+        Self { api, params: ListParams::default().limit(PAGE), ended: false }
+    }
+
+    /// The next page. A kind that the cluster does not serve has none.
+    pub(super) async fn next(&mut self) -> kube::Result<Option<Vec<Metadata>>> {
+        if self.ended {
+            return Ok(None);
+        }
+        let page = match self.api.list_metadata(&self.params).await {
+            Err(kube::Error::Api(status)) if status.code == 404 => return Ok(None),
+            page => page?,
+        };
+        self.params.continue_token = page.metadata.continue_.filter(|next| !next.is_empty());
+        self.ended = self.params.continue_token.is_none();
+        Ok(Some(page.items))
+    }
+}
+
+/// Objects that were found, shown as the first names, and how many more there are.
+#[derive(Debug, Default)]
+pub(super) struct Found {
+    named: Vec<String>,
+    pub(super) count: usize,
+}
+
+impl Found {
+    pub(super) fn add(&mut self, object: &Metadata) {
+        self.count += 1;
+        if self.named.len() < NAMED {
+            self.named.push(ObjectKey::new(object.namespace().as_deref(), &object.name_any()).to_string());
+        }
+    }
+}
+
+impl Display for Found {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.named.join(", "))?;
+        match self.count - self.named.len() {
+            0 => Ok(()),
+            more => write!(f, " and {more} more"),
+        }
+    }
 }
 
 /// A number with its noun: `1 object`, `2 objects`.

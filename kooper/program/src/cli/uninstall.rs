@@ -32,7 +32,7 @@ use super::check::instances::Overlap;
 use super::connect::{self, Connection};
 use super::invocation::Invocation;
 use super::lease::cautious_now;
-use super::objects::{counted, named};
+use super::objects::counted;
 use super::preflight::responds;
 use super::signals::Signals;
 use super::step::{once, say};
@@ -257,7 +257,7 @@ impl Uninstall<'_> {
         loop {
             let left = match settled(installed::pods(&self.client, &self.place).await)? {
                 Ok(pods) if pods.is_empty() => return Ok(()),
-                Ok(pods) => format!("these pods are still running: {}", named(&pods, pods.len())),
+                Ok(pods) => format!("these pods are still running: {}", pods.join(", ")),
                 Err(problem) => format!("the pods cannot be read: {problem}"),
             };
             self.pause(PAUSE, UninstallError::Waiting { timeout: self.timeout(), left }).await?;
@@ -269,18 +269,17 @@ impl Uninstall<'_> {
         let mut cleaning = Vec::new();
         for held in all {
             let found = self.repeat(format!("{} cannot be read", held.resource()), || held.find(&self.client)).await?;
-            let names = named(&found.named, found.count);
             match held.fate {
                 _ if found.count == 0 => continue,
-                Fate::Release => say("release", format_args!("{}: {names}", held.resource())),
+                Fate::Release => say("release", format_args!("{}: {found}", held.resource())),
                 Fate::ReleaseLive => {
                     say(
                         "release",
-                        format_args!("{}: {names}; those that are being deleted are cleaned up", held.resource()),
+                        format_args!("{}: {found}; those that are being deleted are cleaned up", held.resource()),
                     );
                 }
-                Fate::Delete => say("delete", format_args!("{}: {names}", held.resource())),
-                Fate::CleanUp => say("clean up", format_args!("{}: {names}", held.resource())),
+                Fate::Delete => say("delete", format_args!("{}: {found}", held.resource())),
+                Fate::CleanUp => say("clean up", format_args!("{}: {found}", held.resource())),
             }
             if !self.invocation.settings.dry_run {
                 cleaning.push(held);

@@ -1,15 +1,12 @@
 //! Objects with a finalizer that the handler of a controller has set, and that nothing
 //! removes.
 
-use kube::api::{Api, ListParams};
-use kube::core::DynamicObject;
-use kube::{Client, ResourceExt};
+use kube::Client;
 
-use crate::cli::objects::{self, NAMED, PAGE, resource};
+use crate::cli::objects::{Found, Pages, scopes};
 use crate::cli::verdict::Verdict;
 use kooper_access::Controller;
 use kooper_access::internal::Installation;
-use kooper_runtime::ObjectKey;
 use kooper_runtime::internal::call::finalizer::set_by;
 use kooper_runtime::internal::error::chain;
 
@@ -20,10 +17,8 @@ const PAGES: usize = 20;
 /// Objects with such a finalizer.
 #[derive(Default)]
 struct Unremoved {
-    /// The first ones: those that are being deleted, if there are any.
-    named: Vec<String>,
-    /// The number of all such objects.
-    count: usize,
+    /// Those that are being deleted, if there are any.
+    found: Found,
     /// `true` if the objects are being deleted, which lasts until the finalizer is
     /// removed.
     terminating: bool,
@@ -37,17 +32,17 @@ pub(super) async fn inspect(
     installation: &Installation,
 ) -> Option<(Verdict, String)> {
     let (name, kinds) = (controller.name(), controller.kind_info().resource());
-    let Unremoved { named, count, terminating, finalizer } = match unremoved(client, controller, installation).await {
-        Ok(found) => found,
+    let Unremoved { found, terminating, finalizer } = match unremoved(client, controller, installation).await {
+        Ok(unremoved) => unremoved,
         // Kinds that are not served, or may not be listed, were reported already.
-        Err(kube::Error::Api(status)) if matches!(status.code, 403 | 404) => return None,
+        Err(kube::Error::Api(status)) if status.code == 403 => return None,
         Err(error) => {
             let text =
                 format!("{kinds} with a finalizer that the controller `{name}` does not remove: {}", chain(&error));
             return Some((Verdict::Note, text));
         }
     };
-    let objects = format!("{kinds} {}", objects::named(&named, count));
+    let objects = format!("{kinds} {found}");
     let advice = format!(
         "write `cleanup = path, finalizer = \"{finalizer}\"`, or `while_deleting` so that its handler is called and can \
          remove it"
@@ -62,7 +57,7 @@ pub(super) async fn inspect(
         "{objects}: the finalizer {finalizer}, which the controller `{name}` has set, would keep them when they are \
          deleted: {advice}"
     );
-    (count > 0).then_some((Verdict::Note, text))
+    (found.count > 0).then_some((Verdict::Note, text))
 }
 
 /// The objects of a controller with a finalizer that it has set, unless it removes it.
@@ -71,38 +66,29 @@ async fn unremoved(
     controller: &Controller,
     installation: &Installation,
 ) -> Result<Unremoved, kube::Error> {
-    let mut found = Unremoved::default();
+    let mut unremoved = Unremoved::default();
     if !controller.ignores_deletion() || controller.has_own_retriever() {
-        return Ok(found);
+        return Ok(unremoved);
     }
-    let (managers, resource) = (controller.managers(installation), resource(controller.kind_info()));
-    let apis: Vec<Api<DynamicObject>> = match controller.namespaces() {
-        [] => vec![Api::all_with(client.clone(), &resource)],
-        some => some.iter().map(|one| Api::namespaced_with(client.clone(), one, &resource)).collect(),
-    };
-    for api in apis {
-        let mut params = ListParams::default().limit(PAGE);
+    let managers = controller.managers(installation);
+    for scope in scopes(client, controller.kind_info(), controller.namespaces()) {
+        let mut pages = Pages::new(scope);
         for _ in 0..PAGES {
-            let page = api.list_metadata(&params).await?;
-            for object in page.items {
+            let Some(page) = pages.next().await? else { break };
+            for object in &page {
                 let Some(finalizer) = set_by(&managers, &object.metadata) else { continue };
                 let terminating = object.metadata.deletion_timestamp.is_some();
-                if terminating && !found.terminating {
-                    found = Unremoved { terminating, ..Unremoved::default() };
+                if terminating && !unremoved.terminating {
+                    unremoved = Unremoved { terminating, ..Unremoved::default() };
                 }
-                if terminating == found.terminating {
-                    found.count += 1;
-                    found.finalizer = finalizer;
-                    if found.named.len() < NAMED {
-                        found.named.push(ObjectKey::new(object.namespace().as_deref(), &object.name_any()).to_string());
-                    }
+                if terminating == unremoved.terminating {
+                    unremoved.found.add(object);
+                    unremoved.finalizer = finalizer;
                 }
             }
-            let Some(next) = page.metadata.continue_.filter(|next| !next.is_empty()) else { break };
-            params = params.continue_token(&next);
         }
     }
-    Ok(found)
+    Ok(unremoved)
 }
 
 #[cfg(test)]

@@ -8,7 +8,6 @@ use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 
-use super::super::objects::named;
 use super::super::run::{GRACE, operator};
 use super::held::{Fate, Held};
 use super::retry::settled;
@@ -57,11 +56,7 @@ impl Uninstall<'_> {
                 };
                 match settled(found)? {
                     Ok(found) if found.count == 0 => {}
-                    Ok(found) => left.push(format!(
-                        "{} still have the finalizer: {}",
-                        held.resource(),
-                        named(&found.named, found.count)
-                    )),
+                    Ok(found) => left.push(format!("{} still have the finalizer: {found}", held.resource())),
                     Err(problem) => {
                         left.push(format!("{} cannot be read or changed: {problem}", held.resource()));
                     }

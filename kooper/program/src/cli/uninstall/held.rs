@@ -1,14 +1,14 @@
 //! Objects that have a finalizer of a controller.
 
 use futures_util::{StreamExt, TryStreamExt, stream};
-use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, Preconditions};
-use kube::core::{DynamicObject, PartialObjectMeta};
+use kube::api::{Api, DeleteParams, Patch, PatchParams, Preconditions};
+use kube::core::DynamicObject;
 use kube::{Client, ResourceExt};
 use serde_json::json;
 
 use super::definitions::Definitions;
 use crate::cli::args::UninstallSettings;
-use crate::cli::objects::{NAMED, PAGE, resource};
+use crate::cli::objects::{Found, Metadata, Pages, resource, scopes};
 use kooper_access::Controller;
 use kooper_runtime::internal::call::finalizer::Finalizers;
 use kooper_runtime::internal::error::refusal::{is_conflict, is_not_found};
@@ -16,8 +16,6 @@ use kooper_runtime::internal::object::kind::KindInfo;
 
 /// Maximum number of concurrent requests.
 const AT_A_TIME: usize = 8;
-
-type Metadata = PartialObjectMeta<DynamicObject>;
 
 /// The treatment of objects with a finalizer of the program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,14 +39,6 @@ pub(super) struct Held {
     pub(super) namespaces: Vec<String>,
     kind: KindInfo,
     finalizers: Finalizers,
-}
-
-/// Objects that were found.
-#[derive(Debug, Default)]
-pub(super) struct Found {
-    /// The first ones, as `namespace/name`.
-    pub(super) named: Vec<String>,
-    pub(super) count: usize,
 }
 
 impl Held {
@@ -100,15 +90,10 @@ impl Held {
     /// Finds the objects.
     pub(super) async fn find(&self, client: &Client) -> Result<Found, kube::Error> {
         let mut found = Found::default();
-        for scope in self.scopes(client) {
+        for scope in scopes(client, &self.kind, &self.namespaces) {
             let mut pages = Pages::new(scope);
-            while let Some(page) = pages.next(&self.finalizers).await? {
-                found.count += page.len();
-                let room = NAMED.saturating_sub(found.named.len());
-                found.named.extend(page.iter().take(room).map(|object| match object.namespace() {
-                    Some(namespace) => format!("{namespace}/{}", object.name_any()),
-                    None => object.name_any(),
-                }));
+            while let Some(page) = pages.next().await? {
+                page.iter().filter(|object| self.includes(object)).for_each(|object| found.add(object));
             }
         }
         Ok(found)
@@ -117,15 +102,16 @@ impl Held {
     /// Removes the finalizers of objects that need no cleanup, and deletes those
     /// that are deleted with their CRD.
     pub(super) async fn prepare(&self, client: &Client) -> Result<(), kube::Error> {
-        for scope in self.scopes(client) {
+        for scope in scopes(client, &self.kind, &self.namespaces) {
             let mut pages = Pages::new(scope);
             loop {
-                let page = match pages.next(&self.finalizers).await {
+                let page = match pages.next().await {
                     // The list has expired meanwhile: the next round continues.
                     Err(kube::Error::Api(status)) if status.code == 410 => break,
                     page => page?,
                 };
-                let Some(page) = page else { break };
+                let Some(mut page) = page else { break };
+                page.retain(|object| self.includes(object));
                 let settling = page.into_iter().map(|object| self.settle(client, object));
                 stream::iter(settling).buffer_unordered(AT_A_TIME).try_collect::<()>().await?;
             }
@@ -161,40 +147,7 @@ impl Held {
         }
     }
 
-    /// Where the objects are listed.
-    fn scopes(&self, client: &Client) -> Vec<Api<DynamicObject>> {
-        let resource = resource(&self.kind);
-        match &self.namespaces[..] {
-            [] => vec![Api::all_with(client.clone(), &resource)],
-            some => some.iter().map(|one| Api::namespaced_with(client.clone(), one, &resource)).collect(),
-        }
-    }
-}
-
-/// A list of objects, page by page.
-struct Pages {
-    api: Api<DynamicObject>,
-    params: ListParams,
-    ended: bool,
-}
-
-impl Pages {
-    fn new(api: Api<DynamicObject>) -> Self {
-        Self { api, params: ListParams::default().limit(PAGE), ended: false }
-    }
-
-    /// The objects of the next page that have one of the finalizers. A kind that the
-    /// cluster does not serve has no pages.
-    async fn next(&mut self, finalizers: &Finalizers) -> kube::Result<Option<Vec<Metadata>>> {
-        if self.ended {
-            return Ok(None);
-        }
-        let page = match self.api.list_metadata(&self.params).await {
-            Err(kube::Error::Api(status)) if status.code == 404 => return Ok(None),
-            page => page?,
-        };
-        self.params.continue_token = page.metadata.continue_.filter(|next| !next.is_empty());
-        self.ended = self.params.continue_token.is_none();
-        Ok(Some(page.items.into_iter().filter(|object| finalizers.are_among(object.finalizers())).collect()))
+    fn includes(&self, object: &Metadata) -> bool {
+        self.finalizers.are_among(object.finalizers())
     }
 }
