@@ -11,10 +11,10 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use super::FAILED;
-use super::connect::{self, Connection};
+use super::connect::Connection;
 use super::invocation::Invocation;
 use super::objects::counted;
-use super::preflight::responds;
+use super::preflight::connected;
 use super::run::{GRACE, operator};
 use super::signals::Signals;
 use super::stdout::print_line;
@@ -157,11 +157,7 @@ impl<'a> DryRunProgram<'a> {
         }
         let runtime = Builder::new_multi_thread().enable_all().build()?;
         let metrics = Prometheus::new(&Registry::new())?;
-        let connection = block_on(&runtime, async {
-            let connection = connect::connect(invocation.app.name, &invocation.settings, &metrics).await?;
-            responds(&connection).await?;
-            Ok::<_, BoxError>(connection)
-        })?;
+        let connection = block_on(&runtime, connected(invocation, &metrics))?;
         let namespace = connection.client.default_namespace();
         controllers.iter_mut().for_each(|one| one.set_own_namespace(namespace));
         let dry_run = Arc::default();

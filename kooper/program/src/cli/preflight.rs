@@ -2,7 +2,12 @@
 
 use std::time::Duration;
 
-use super::connect::Connection;
+use k8s_openapi::apimachinery::pkg::version::Info;
+
+use super::connect::{self, Connection};
+use super::invocation::Invocation;
+use crate::metrics::Prometheus;
+use kooper_runtime::BoxError;
 use kooper_runtime::internal::error::chain;
 
 /// If the server does not respond for this long, a warning is logged. The controllers
@@ -18,13 +23,21 @@ pub(super) enum NoResponse {
     Silent { server: String },
 }
 
-/// Returns an error if the API server does not respond, or does not accept the credentials.
-pub(super) async fn responds(Connection { client, server, .. }: &Connection) -> Result<(), NoResponse> {
+/// Connects to an API server, which has to respond.
+pub(super) async fn connected(invocation: &Invocation<'_>, metrics: &Prometheus) -> Result<Connection, BoxError> {
+    let connection = connect::connect(invocation.app.name, &invocation.settings, metrics).await?;
+    version(&connection).await?;
+    Ok(connection)
+}
+
+/// The version of the API server, if it may be read. An error if the server does not respond, or does not accept the
+/// credentials.
+async fn version(Connection { client, server, .. }: &Connection) -> Result<Option<Info>, NoResponse> {
     match tokio::time::timeout(TIMEOUT, client.apiserver_version()).await {
-        Ok(Ok(_)) => Ok(()),
+        Ok(Ok(version)) => Ok(Some(version)),
         Ok(Err(error)) => match advice(server, &error) {
             Some(advice) => Err(NoResponse::Unconnected { advice }),
-            None => Ok(()),
+            None => Ok(None),
         },
         Err(_) => Err(NoResponse::Silent { server: server.clone() }),
     }
@@ -33,19 +46,10 @@ pub(super) async fn responds(Connection { client, server, .. }: &Connection) -> 
 /// Reads the server's version. An error is only a warning: the controllers retry,
 /// and `/readyz` reports their state.
 pub(crate) async fn preflight(connection: Connection) {
-    let Connection { client, server, .. } = connection;
-    match tokio::time::timeout(TIMEOUT, client.apiserver_version()).await {
-        Ok(Ok(version)) => tracing::info!(version = version.git_version, "connected to {server}"),
-        Ok(Err(error)) => {
-            if let Some(advice) = advice(&server, &error) {
-                tracing::warn!("{advice}; retrying, see /readyz");
-            }
-        }
-        Err(_) => tracing::warn!(
-            "the API server {server} did not respond within {} s: check that it runs and can be reached from here; \
-             retrying, see /readyz",
-            TIMEOUT.as_secs()
-        ),
+    match version(&connection).await {
+        Ok(Some(version)) => tracing::info!(version = version.git_version, "connected to {}", connection.server),
+        Ok(None) => {}
+        Err(problem) => tracing::warn!("{problem}; retrying, see /readyz"),
     }
 }
 
@@ -91,7 +95,6 @@ mod tests {
     use crate::cli::app::App;
     use crate::cli::args::Settings;
     use crate::cli::dry_run::dry_run;
-    use crate::cli::invocation::Invocation;
     use crate::cli::shards::shards;
     use crate::cli::uninstall::uninstall;
 

@@ -12,10 +12,9 @@ use kube::api::{Api, Patch, PatchParams};
 use prometheus::Registry;
 use tokio::runtime::Builder;
 
-use super::connect;
 use super::invocation::{Invocation, lease_namespace};
 use super::objects::counted;
-use super::preflight::responds;
+use super::preflight::connected;
 use super::stdout::print;
 use super::step::printable;
 use crate::block_on::block_on;
@@ -65,8 +64,7 @@ pub(crate) fn shards(invocation: &Invocation<'_>) -> Result<ExitCode, BoxError> 
     let runtime = Builder::new_current_thread().enable_all().build()?;
     let metrics = Prometheus::new(&Registry::new())?;
     let (text, failed) = block_on(&runtime, async {
-        let connection = connect::connect(program, settings, &metrics).await?;
-        responds(&connection).await?;
+        let connection = connected(invocation, &metrics).await?;
         let namespace = lease_namespace(program, &controllers, settings, &connection);
         let installation = settings.installation(program);
         let with_leases = chosen

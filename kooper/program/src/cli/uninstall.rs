@@ -29,11 +29,11 @@ use tokio_util::sync::CancellationToken;
 
 use super::args::UninstallSettings;
 use super::check::instances::Overlap;
-use super::connect::{self, Connection};
+use super::connect::Connection;
 use super::invocation::Invocation;
 use super::lease::cautious_now;
 use super::objects::counted;
-use super::preflight::responds;
+use super::preflight::connected;
 use super::signals::Signals;
 use super::step::{once, say};
 use super::webhooks;
@@ -100,7 +100,7 @@ enum UninstallError {
 pub(crate) fn uninstall(mut invocation: Invocation<'_>) -> Result<ExitCode, BoxError> {
     let namespace = invocation.settings.install_namespace().to_owned();
     invocation.settings.lease_namespace.get_or_insert_with(|| namespace.clone());
-    let (program, settings) = (invocation.app.name, &invocation.settings);
+    let settings = &invocation.settings;
     let mut controllers = invocation.controllers()?;
     let near = controllers.iter().filter(|one| one.awaits_own_namespace()).map(|one| one.name().to_owned());
     let near: BTreeSet<_> = near.collect();
@@ -109,11 +109,7 @@ pub(crate) fn uninstall(mut invocation: Invocation<'_>) -> Result<ExitCode, BoxE
     let main = Builder::new_current_thread().enable_all().build()?;
     let registry = Registry::new();
     let metrics = Prometheus::new(&registry)?;
-    let connection = block_on(&runtime, async {
-        let connection = connect::connect(program, settings, &metrics).await?;
-        responds(&connection).await?;
-        Ok::<_, BoxError>(connection)
-    })?;
+    let connection = block_on(&runtime, connected(&invocation, &metrics))?;
     let lease_namespace = settings.lease_namespace.clone().unwrap_or_default();
     let uninstall = Uninstall {
         client: connection.client.clone(),
