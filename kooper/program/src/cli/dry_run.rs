@@ -174,12 +174,7 @@ impl<'a> DryRunProgram<'a> {
     pub(super) fn pass(self, only: Option<BTreeMap<String, BTreeSet<ObjectKey>>>) -> Result<PassResults, BoxError> {
         let Self { invocation, controllers, runtime, metrics, connection, dry_run } = self;
         let pass = Arc::new(DryRunPass::new(dry_run, only));
-        let mut operator =
-            operator(invocation, &controllers, Some(&connection)).metrics(Arc::new(metrics)).health(Health::default());
-        operator = pass.attach(operator);
-        for controller in controllers {
-            operator = operator.controller(controller);
-        }
+        let operator = pass.attach(operator(invocation, controllers, Some(&connection), metrics, Health::default()));
         let operator = {
             let _context = runtime.enter();
             operator.build()?

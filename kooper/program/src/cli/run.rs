@@ -100,11 +100,7 @@ impl<'a> Run<'a> {
         announce(invocation, &controllers, connection.as_ref(), &listeners);
 
         let health = Health::default();
-        let mut operator =
-            operator(invocation, &controllers, connection.as_ref()).metrics(Arc::new(metrics)).health(health.clone());
-        for controller in controllers {
-            operator = operator.controller(controller);
-        }
+        let operator = operator(invocation, controllers, connection.as_ref(), metrics, health.clone());
         let operator = {
             let _context = runtime.enter();
             operator.build()?
@@ -143,11 +139,13 @@ fn outlived(controller: &str) {
     std::process::exit(FAILED.into())
 }
 
-/// An operator with the settings of the flags, still without controllers.
+/// An operator of these controllers with the settings of the flags.
 pub(super) fn operator(
     invocation: &Invocation<'_>,
-    controllers: &[Controller],
+    controllers: Vec<Controller>,
     connection: Option<&Connection>,
+    metrics: Prometheus,
+    health: Health,
 ) -> OperatorBuilder {
     let Invocation { app, settings } = invocation;
     let mut operator = Operator::builder()
@@ -155,7 +153,9 @@ pub(super) fn operator(
         .command(app.name)
         .version(app.version)
         .drain_timeout(settings.drain_timeout())
-        .given_settings(settings.own.given.clone());
+        .given_settings(settings.own.given.clone())
+        .metrics(Arc::new(metrics))
+        .health(health);
     if let Some(instance) = &settings.instance {
         operator = operator.instance(instance);
     }
@@ -163,10 +163,13 @@ pub(super) fn operator(
         operator = operator
             .client(connection.client.clone())
             .lease_client(connection.lease_client.clone())
-            .lease_namespace(lease_namespace(app.name, controllers, settings, connection));
+            .lease_namespace(lease_namespace(app.name, &controllers, settings, connection));
     }
     for change in &settings.allowed_crd_changes {
         operator = operator.allow_crd_change(change);
+    }
+    for controller in controllers {
+        operator = operator.controller(controller);
     }
     operator
 }

@@ -1,7 +1,5 @@
 //! The run of the controllers that clean up.
 
-use std::sync::Arc;
-
 use futures_util::FutureExt;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
@@ -89,12 +87,7 @@ impl Uninstall<'_> {
             operated.push(controller);
         }
         let (stop, none) = (CancellationToken::new(), operated.is_empty());
-        let mut operator = operator(self.invocation, &operated, Some(self.connection))
-            .metrics(Arc::new(metrics))
-            .health(Health::default());
-        for controller in operated {
-            operator = operator.controller(controller);
-        }
+        let operator = operator(self.invocation, operated, Some(self.connection), metrics, Health::default());
         let _context = self.runtime.enter();
         let operator = operator.build()?;
         let (end, ended) = oneshot::channel();
