@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::IsTerminal;
 use std::process::ExitCode;
 
-use super::document;
+use super::document::{self, DocumentError};
 use super::dry_run::DryRunProgram;
 use super::invocation::Invocation;
 use super::logging::refuses_colours;
@@ -48,7 +48,7 @@ pub(crate) fn diff(invocation: &Invocation<'_>) -> Result<ExitCode, BoxError> {
         for seed in &seeds {
             seed.apply(&client).await?;
         }
-        Ok::<_, SeedError>(())
+        Ok::<_, DocumentError>(())
     })?;
     let dry_run = connected.dry_run.clone();
     dry_run.begin();

@@ -9,6 +9,9 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
+/// The annotation from which `kubectl apply` learns which fields were removed from a file.
+pub(super) const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
+
 /// An object, and its place in a file. A generated object has no source.
 #[derive(Debug, Clone)]
 pub(super) struct Document {
@@ -25,7 +28,7 @@ pub(super) struct Source {
     text: Arc<str>,
 }
 
-/// Why a file cannot be read.
+/// Why a file cannot be read, or an object cannot be applied.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum DocumentError {
     #[error("{file} cannot be read: {error}")]
@@ -34,6 +37,8 @@ pub(super) enum DocumentError {
     Empty { folder: String },
     #[error("{file}:{line}: {problem}")]
     Invalid { file: String, line: usize, problem: String },
+    #[error("{object}: {problem}")]
+    Rejected { object: String, problem: String },
 }
 
 /// Reads the objects of files and folders, in this order.
@@ -198,6 +203,14 @@ impl Document {
         let text = |field: &Value| field.as_str().unwrap_or_default().to_owned();
         format!("{}/{}", text(&self.object["kind"]).to_lowercase(), text(&self.object["metadata"]["name"]))
     }
+
+    /// An error in a field, such as `spec.replicas`.
+    pub(super) fn error(&self, field: &str, problem: &str) -> DocumentError {
+        match &self.source {
+            Some(source) => source.at(field, problem),
+            None => DocumentError::Rejected { object: self.shown(), problem: problem.to_owned() },
+        }
+    }
 }
 
 impl Source {
@@ -207,8 +220,8 @@ impl Source {
         DocumentError::Invalid { file: self.file.to_string(), line, problem: problem.to_owned() }
     }
 
-    /// An error in a field, such as `spec.replicas`.
-    pub(super) fn at(&self, field: &str, problem: &str) -> DocumentError {
+    /// An error in a field.
+    fn at(&self, field: &str, problem: &str) -> DocumentError {
         self.error(line::of(&self.text, field), problem)
     }
 

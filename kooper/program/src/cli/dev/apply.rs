@@ -10,30 +10,18 @@ use kube::discovery::{self, Scope};
 use serde_json::{Value, json};
 use tokio::time::{sleep, timeout};
 
-use crate::cli::document::{Document, DocumentError};
+use crate::cli::document::{Document, DocumentError, LAST_APPLIED};
 use kooper_access::internal::crd::is_established;
 use kooper_runtime::internal::error::chain;
 
 /// The field manager.
 const MANAGER: &str = "kooper-dev";
 
-/// The annotation from which `kubectl apply` learns which fields were removed from a file.
-const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
-
 /// Maximum time for a CRD to be established, and the polling interval.
 const TIMEOUT: (Duration, Duration) = (Duration::from_secs(10), Duration::from_millis(10));
 
-/// Why an object cannot be applied.
-#[derive(Debug, thiserror::Error)]
-pub(super) enum ApplyError {
-    #[error("{0}")]
-    Document(#[from] DocumentError),
-    #[error("{object}: {problem}")]
-    Rejected { object: String, problem: String },
-}
-
 /// Applies CRDs, then namespaces, then the other objects. The default namespace is that of the client.
-pub(super) async fn apply(client: &Client, mut documents: Vec<Document>) -> Result<(), ApplyError> {
+pub(super) async fn apply(client: &Client, mut documents: Vec<Document>) -> Result<(), DocumentError> {
     documents.sort_by_key(|document| match document.object["kind"].as_str() {
         Some("CustomResourceDefinition") => 0,
         Some("Namespace") => 1,
@@ -46,11 +34,7 @@ pub(super) async fn apply(client: &Client, mut documents: Vec<Document>) -> Resu
 }
 
 /// Applies a single object.
-pub(super) async fn apply_one(client: &Client, document: &Document) -> Result<(), ApplyError> {
-    let rejected = |field: &str, problem: &str| match &document.source {
-        Some(source) => source.at(field, problem).into(),
-        None => ApplyError::Rejected { object: document.shown(), problem: problem.to_owned() },
-    };
+pub(super) async fn apply_one(client: &Client, document: &Document) -> Result<(), DocumentError> {
     let text = |field: &str| document.object[field].as_str().unwrap_or_default();
     let (group, version) = text("apiVersion").rsplit_once('/').unwrap_or(("", text("apiVersion")));
     let kind = GroupVersionKind::gvk(group, version, text("kind"));
@@ -60,7 +44,7 @@ pub(super) async fn apply_one(client: &Client, document: &Document) -> Result<()
             kind.kind,
             text("apiVersion")
         );
-        return Err(rejected("kind", &problem));
+        return Err(document.error("kind", &problem));
     };
     let namespace = document.object["metadata"]["namespace"].as_str();
     let objects: Api<DynamicObject> = match (capabilities.scope, namespace) {
@@ -73,20 +57,20 @@ pub(super) async fn apply_one(client: &Client, document: &Document) -> Result<()
     let name = document.object["metadata"]["name"].as_str().unwrap_or_default();
     match objects.patch(name, &params, &Patch::Apply(with_last_applied(document))).await {
         Ok(_) if kind.kind == "CustomResourceDefinition" => {
-            established(client, name).await.map_err(|problem| rejected("metadata.name", &problem))
+            established(client, name).await.map_err(|problem| document.error("metadata.name", &problem))
         }
         Ok(_) => Ok(()),
         Err(kube::Error::Api(status)) if status.code == 404 && status.message.starts_with("namespaces ") => {
             let namespace = namespace.unwrap_or_default();
             let problem =
                 format!("the namespace `{namespace}` does not exist: add a Namespace of this name to the files");
-            Err(rejected("metadata.namespace", &problem))
+            Err(document.error("metadata.namespace", &problem))
         }
         Err(kube::Error::Api(status)) => {
             let field = status.details.as_ref().and_then(|details| details.causes.first()).map(|cause| &*cause.field);
-            Err(rejected(field.unwrap_or_default(), &status.message))
+            Err(document.error(field.unwrap_or_default(), &status.message))
         }
-        Err(error) => Err(rejected("", &chain(&error))),
+        Err(error) => Err(document.error("", &chain(&error))),
     }
 }
 

@@ -5,7 +5,7 @@ use kube::core::Request;
 use kube::core::params::{GetParams, Patch, PatchParams, ValidationDirective};
 use serde_json::{Map, Value, json};
 
-use crate::cli::document::{Document, DocumentError};
+use crate::cli::document::{Document, DocumentError, LAST_APPLIED};
 use kooper_access::Controller;
 use kooper_runtime::ObjectKey;
 use kooper_runtime::internal::error::chain;
@@ -17,9 +17,6 @@ use kooper_runtime::internal::object::segment::escape;
 /// no longer in the file is removed.
 const MANAGER: &str = "kubectl";
 
-/// The annotation of `kubectl apply` without `--server-side`.
-const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
-
 /// An object of a file.
 pub(super) struct Seed<'a> {
     document: &'a Document,
@@ -29,13 +26,9 @@ pub(super) struct Seed<'a> {
     pub(super) controllers: Vec<String>,
 }
 
-/// Why a pass cannot begin with an object.
+/// Why a pass cannot begin.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum SeedError {
-    #[error("{0}")]
-    Document(#[from] DocumentError),
-    #[error("{object}: {problem}")]
-    Rejected { object: String, problem: String },
     #[error("the files contain no objects")]
     Empty,
     #[error("the controllers of this program only read the objects in the files: add one that they handle")]
@@ -48,20 +41,20 @@ impl<'a> Seed<'a> {
         document: &'a Document,
         controllers: &[Controller],
         default_namespace: &str,
-    ) -> Result<Self, SeedError> {
+    ) -> Result<Self, DocumentError> {
         let text = |field: &str| document.object[field].as_str().unwrap_or_default();
         let (api_version, kind) = (text("apiVersion"), text("kind"));
         let is_of = |known: &KindInfo| (&*known.api_version(), &*known.kind) == (api_version, kind);
         let known = || controllers.iter().flat_map(Controller::kinds);
         let Some(found) = known().find(|known| is_of(known)).cloned() else {
-            return Err(rejected(document, "kind", &unknown(api_version, kind, controllers)));
+            return Err(document.error("kind", &unknown(api_version, kind, controllers)));
         };
         let namespace = document.object["metadata"]["namespace"].as_str();
         if !found.namespaced
             && let Some(namespace) = namespace
         {
             let problem = format!("{kind} is cluster-scoped: remove the namespace `{namespace}`");
-            return Err(rejected(document, "metadata.namespace", &problem));
+            return Err(document.error("metadata.namespace", &problem));
         }
         let namespace = found.namespaced.then(|| namespace.unwrap_or(default_namespace));
         let key = ObjectKey::new(namespace, document.object["metadata"]["name"].as_str().unwrap_or_default());
@@ -80,13 +73,13 @@ impl<'a> Seed<'a> {
                 first.namespaces().join(", "),
                 namespace.unwrap_or_default(),
             );
-            return Err(rejected(document, "metadata.namespace", &problem));
+            return Err(document.error("metadata.namespace", &problem));
         }
         Ok(Self { document, kind: found, key, controllers: handling })
     }
 
     /// Applies it to the object of the cluster, or creates it, in the dry run.
-    pub(super) async fn apply(&self, client: &Client) -> Result<(), SeedError> {
+    pub(super) async fn apply(&self, client: &Client) -> Result<(), DocumentError> {
         let mut object = self.document.object.clone();
         if let Some(fields) = object.as_object_mut() {
             fields.remove("status");
@@ -110,21 +103,21 @@ impl<'a> Seed<'a> {
     }
 
     /// The object that `kubectl apply` applied last without `--server-side`, and the one that is stored now.
-    async fn last_applied(&self, client: &Client) -> Result<Option<(Value, Value)>, SeedError> {
+    async fn last_applied(&self, client: &Client) -> Result<Option<(Value, Value)>, DocumentError> {
         let request = Request::new(self.kind.path(self.key.namespace()));
         let request = request.get(&escape(self.key.name()), &GetParams::default());
-        let request = request.map_err(|error| rejected(self.document, "", &chain(&error)))?;
+        let request = request.map_err(|error| self.document.error("", &chain(&error)))?;
         let found = match client.request::<Value>(request).await {
             // Who may apply may not always read, and the apply says what is wrong.
             Err(kube::Error::Api(_)) => return Ok(None),
-            found => found.map_err(|error| rejected(self.document, "", &chain(&error)))?,
+            found => found.map_err(|error| self.document.error("", &chain(&error)))?,
         };
         let last = found["metadata"]["annotations"][LAST_APPLIED].as_str();
         let last: Option<Value> = last.and_then(|last| serde_json::from_str(last).ok());
         Ok(last.map(|last| (last, found)))
     }
 
-    async fn patch(&self, client: &Client, patch: &Patch<&Value>) -> Result<(), SeedError> {
+    async fn patch(&self, client: &Client, patch: &Patch<&Value>) -> Result<(), DocumentError> {
         let params = PatchParams {
             field_manager: Some(MANAGER.to_owned()),
             force: matches!(patch, Patch::Apply(_)),
@@ -133,7 +126,7 @@ impl<'a> Seed<'a> {
         };
         let request = Request::new(self.kind.path(self.key.namespace()));
         let request = request.patch(&escape(self.key.name()), &params, patch);
-        let request = request.map_err(|error| rejected(self.document, "", &chain(&error)))?;
+        let request = request.map_err(|error| self.document.error("", &chain(&error)))?;
         match client.request::<Value>(request).await {
             Ok(_) => Ok(()),
             Err(kube::Error::Api(status)) if status.code == 404 && status.message.starts_with("namespaces ") => {
@@ -141,7 +134,7 @@ impl<'a> Seed<'a> {
                 let problem = format!(
                     "the namespace `{namespace}` does not exist: create it with `kubectl create namespace {namespace}`"
                 );
-                Err(rejected(self.document, "metadata.namespace", &problem))
+                Err(self.document.error("metadata.namespace", &problem))
             }
             Err(kube::Error::Api(status)) if is_not_found(&status) => {
                 let problem = format!(
@@ -150,14 +143,14 @@ impl<'a> Seed<'a> {
                     self.kind.api_version(),
                     status.message.trim_end(),
                 );
-                Err(rejected(self.document, "kind", &problem))
+                Err(self.document.error("kind", &problem))
             }
             Err(kube::Error::Api(status)) => {
                 let cause = status.details.as_ref().and_then(|details| details.causes.first());
                 let field = cause.map_or("", |cause| &*cause.field);
-                Err(rejected(self.document, field, &status.message))
+                Err(self.document.error(field, &status.message))
             }
-            Err(error) => Err(rejected(self.document, "", &chain(&error))),
+            Err(error) => Err(self.document.error("", &chain(&error))),
         }
     }
 }
@@ -188,13 +181,6 @@ fn removal(last: &Value, object: &Value, stored: &Value) -> Option<Value> {
 fn has_more(object: &Value, other: &Value) -> bool {
     let (Value::Object(object), Value::Object(other)) = (object, other) else { return false };
     object.iter().any(|(field, value)| other.get(field).is_none_or(|other| has_more(value, other)))
-}
-
-fn rejected(document: &Document, field: &str, problem: &str) -> SeedError {
-    match &document.source {
-        Some(source) => source.at(field, problem).into(),
-        None => SeedError::Rejected { object: document.shown(), problem: problem.to_owned() },
-    }
 }
 
 /// The message for a kind that no controller handles or reads.

@@ -3,6 +3,7 @@
 use serde_json::Value;
 use similar::TextDiff;
 
+use crate::cli::document::LAST_APPLIED;
 use crate::cli::print::yaml;
 use crate::dry_run::Difference;
 use kooper_runtime::BoxError;
@@ -73,9 +74,8 @@ fn hide(mut before: Option<&mut Value>, mut after: Option<&mut Value>) {
         replace(&mut before, &new, "before");
         replace(&mut after, &old, "after");
     }
-    let annotation = "kubectl.kubernetes.io/last-applied-configuration";
     for state in [before, after].into_iter().flatten() {
-        if let Some(applied) = state.pointer_mut("/metadata/annotations").and_then(|all| all.get_mut(annotation)) {
+        if let Some(applied) = state.pointer_mut("/metadata/annotations").and_then(|all| all.get_mut(LAST_APPLIED)) {
             *applied = "***".into();
         }
     }
