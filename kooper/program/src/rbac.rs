@@ -200,6 +200,17 @@ pub(crate) fn warnings(controllers: &[Controller]) -> Vec<String> {
 }
 
 impl Place {
+    /// An installation of the program `shop`, with its Leases in the same namespace.
+    #[cfg(test)]
+    pub(crate) fn shop(instance: Option<&str>, namespace: &str) -> Self {
+        Self {
+            installation: Installation::new("shop", instance.map(str::to_owned)),
+            namespace: namespace.to_owned(),
+            lease_namespace: namespace.to_owned(),
+            reviews_tokens: false,
+        }
+    }
+
     /// The name of the service account.
     #[must_use]
     pub fn account(&self) -> String {

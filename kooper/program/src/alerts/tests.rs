@@ -4,16 +4,10 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 
 use super::*;
-use kooper_access::internal::Installation;
 use kooper_runtime::leader::LeaderElection;
 
 fn place() -> Place {
-    Place {
-        installation: Installation::new("shop", Some("blue".to_owned())),
-        namespace: "shops".into(),
-        lease_namespace: "shops".into(),
-        reviews_tokens: false,
-    }
+    Place::shop(Some("blue"), "shops")
 }
 
 fn controllers(elected: bool) -> [Controller; 2] {

@@ -4,7 +4,6 @@ use k8s_openapi::api::core::v1::Pod;
 
 use super::*;
 use kooper_access::controller::Task;
-use kooper_access::internal::Installation;
 use kooper_runtime::leader::LeaderElection;
 use kooper_sharding::Shards;
 
@@ -12,12 +11,7 @@ use kooper_sharding::Shards;
 const EXPECTED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/src/manifests/tests");
 
 fn place(instance: Option<&str>) -> Place {
-    Place {
-        installation: Installation::new("shop", instance.map(str::to_owned)),
-        namespace: "shops".into(),
-        lease_namespace: "shops".into(),
-        reviews_tokens: false,
-    }
+    Place::shop(instance, "shops")
 }
 
 fn choices() -> Choices {

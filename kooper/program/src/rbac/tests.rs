@@ -26,12 +26,7 @@ struct GadgetSpec {
 }
 
 fn place() -> Place {
-    Place {
-        reviews_tokens: false,
-        installation: Installation { program: "shop".into(), instance: None },
-        namespace: "shops".into(),
-        lease_namespace: "leases".into(),
-    }
+    Place { lease_namespace: "leases".into(), ..Place::shop(None, "shops") }
 }
 
 fn controller(name: &str, namespaces: &[&str]) -> kooper_access::controller::Builder<Pod> {
@@ -230,7 +225,7 @@ fn rules_for_leases_are_limited_to_their_names_and_previous_ones_are_only_read()
 }
 
 fn blue() -> Place {
-    Place { installation: Installation { program: "shop".into(), instance: Some("blue".into()) }, ..place() }
+    Place { lease_namespace: "leases".into(), ..Place::shop(Some("blue"), "shops") }
 }
 
 #[test]

@@ -176,18 +176,12 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use kooper_access::internal::Installation;
     use kooper_runtime::leader::LeaderElection;
     use kooper_sharding::Shards;
 
     /// The instance `blue` in a namespace.
     fn place(namespace: &str) -> Place {
-        Place {
-            installation: Installation::new("shop", Some("blue".to_owned())),
-            namespace: namespace.to_owned(),
-            lease_namespace: namespace.to_owned(),
-            reviews_tokens: false,
-        }
+        Place::shop(Some("blue"), namespace)
     }
 
     fn lease(name: &str, mark: &str, scope: &str, holder: &str) -> Lease {

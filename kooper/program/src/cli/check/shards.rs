@@ -115,7 +115,6 @@ fn crowded(deployment: &DynamicObject, leases: &ShardLeases<'_>, place: &Place) 
 mod tests {
     use k8s_openapi::api::core::v1::ConfigMap;
     use kooper_access::KindExt;
-    use kooper_access::internal::Installation;
     use kooper_sharding::Shards;
     use kooper_tests::responses;
     use serde_json::json;
@@ -127,12 +126,7 @@ mod tests {
     }
 
     fn place() -> Place {
-        Place {
-            installation: Installation::new("shop", None),
-            namespace: "trade".to_owned(),
-            lease_namespace: "trade".to_owned(),
-            reviews_tokens: false,
-        }
+        Place::shop(None, "trade")
     }
 
     /// The findings of a program with one shard, for a map with two and a replica that was started with this number.

@@ -53,17 +53,11 @@ mod tests {
     use kube::Client;
 
     use super::*;
-    use kooper_access::internal::Installation;
     use kooper_runtime::leader::LeaderElection;
 
     #[test]
     fn the_namespace_of_leases_is_created_also_for_a_program_whose_rules_are_not_known() {
-        let place = Place {
-            installation: Installation::new("shop", None),
-            namespace: "default".into(),
-            lease_namespace: "leases".into(),
-            reviews_tokens: false,
-        };
+        let place = Place { lease_namespace: "leases".into(), ..Place::shop(None, "default") };
         let builder = || {
             let builder = Controller::builder::<Pod>("pods").namespaces(["shop"]);
             builder.leader_election(LeaderElection::default())

@@ -104,7 +104,6 @@ pub(super) async fn delete(client: &Client, name: &LeaseName, lease: &Lease) -> 
 #[cfg(test)]
 mod tests {
     use k8s_openapi::api::core::v1::Pod;
-    use kooper_access::internal::Installation;
     use kooper_runtime::leader::LeaderElection;
     use kooper_sharding::Shards;
     use kooper_tests::responses;
@@ -126,12 +125,7 @@ mod tests {
 
     #[test]
     fn the_leases_are_those_of_leaders_of_maps_and_of_members() {
-        let place = Place {
-            installation: Installation::new("shop", Some("blue".to_owned())),
-            namespace: "shops".to_owned(),
-            lease_namespace: "leases".to_owned(),
-            reviews_tokens: false,
-        };
+        let place = Place { lease_namespace: "leases".to_owned(), ..Place::shop(Some("blue"), "shops") };
         let builder = |name: &str| Controller::builder::<Pod>(name).handler(async || {});
         let controllers = [
             builder("elected").leader_election(LeaderElection::new()).previous_names(["old"]),

@@ -4,7 +4,6 @@ mod webhooks;
 use http::Method;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kooper_access::KindExt;
-use kooper_access::internal::Installation;
 use kooper_tests::responses;
 use serde_json::{Value, json};
 
@@ -74,12 +73,7 @@ async fn a_webhook_that_rejects_the_deletion_of_a_crd_ends_the_command_whatever_
 
 #[tokio::test]
 async fn a_deployment_that_a_webhook_keeps_running_is_not_taken_for_a_missing_one() {
-    let place = Place {
-        installation: Installation::new("shop", None),
-        namespace: "shops".to_owned(),
-        lease_namespace: "shops".to_owned(),
-        reviews_tokens: false,
-    };
+    let place = Place::shop(None, "shops");
     for (words, ended) in [(DENIED, Some(DENIED)), ("deployments.apps \"shop\" not found", None)] {
         let stopped = installed::stop(&client(&Value::Null, 404, words), &place, "shop").await;
         assert_eq!(message(stopped).as_deref(), ended);

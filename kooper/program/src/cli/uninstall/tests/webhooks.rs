@@ -48,12 +48,7 @@ fn uninstalled(code: impl Fn(&Method, usize) -> u16 + Send + 'static) -> (Vec<St
             in_pod: false,
             server: String::new(),
         };
-        let place = Place {
-            installation: invocation.installation(),
-            namespace: "default".to_owned(),
-            lease_namespace: "default".to_owned(),
-            reviews_tokens: false,
-        };
+        let place = Place::shop(None, "default");
         let uninstall = Uninstall {
             client,
             connection: &connection,
