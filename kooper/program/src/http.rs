@@ -34,19 +34,27 @@ mod status;
 #[cfg(test)]
 mod tests;
 
+/// Makes the guard on the runtime of the listener, as its client runs there.
 #[cfg(feature = "cli")]
-pub(crate) use site::{GuardMaker, Offer, SiteBuilder};
+pub(crate) type GuardMaker = Box<dyn FnOnce() -> io::Result<guard::Guard> + Send + Sync>;
 
 /// A socket that is bound: its port is taken.
-#[derive(Debug)]
 pub struct Listener {
     socket: TcpListener,
     address: SocketAddr,
+    /// Its pages besides the status page and the program's own.
+    offers: &'static [&'static str],
     /// The title of the status page, if there is one.
     status: Option<String>,
     /// The pages of the program's own.
     routes: Routes,
+    #[cfg(feature = "cli")]
+    guard: Option<GuardMaker>,
+    #[cfg(all(feature = "cli", feature = "rustls-tls"))]
+    certificate: Option<certificate::Certificate>,
 }
+
+kooper_runtime::internal::debug_fields! { Listener { socket, address, status, routes } }
 
 /// Why the listener cannot listen.
 #[derive(Debug, thiserror::Error)]
@@ -102,7 +110,17 @@ impl Listener {
     /// When the port is taken, or the address is not one of this machine's.
     pub fn bind(address: SocketAddr) -> Result<Self, ListenError> {
         let ready = |socket: TcpListener| {
-            Ok(Self { address: socket.local_addr()?, socket, status: None, routes: Routes::default() })
+            Ok(Self {
+                address: socket.local_addr()?,
+                socket,
+                offers: pages::EVERY,
+                status: None,
+                routes: Routes::default(),
+                #[cfg(feature = "cli")]
+                guard: None,
+                #[cfg(all(feature = "cli", feature = "rustls-tls"))]
+                certificate: None,
+            })
         };
         kooper_serving::bind(address).and_then(ready).map_err(|error| ListenError::Bind { address, error })
     }
@@ -192,6 +210,25 @@ impl Listener {
         self
     }
 
+    /// Has only these pages, besides the status page and the program's own.
+    #[cfg(feature = "cli")]
+    pub(crate) fn only(mut self, offers: &'static [&'static str]) -> Self {
+        self.offers = offers;
+        self
+    }
+
+    #[cfg(feature = "cli")]
+    pub(crate) fn guard(mut self, guard: Option<GuardMaker>) -> Self {
+        self.guard = guard;
+        self
+    }
+
+    #[cfg(all(feature = "cli", feature = "rustls-tls"))]
+    pub(crate) fn certificate(mut self, certificate: Option<certificate::Certificate>) -> Self {
+        self.certificate = certificate;
+        self
+    }
+
     /// Returns an error for the first page that is taken or whose path cannot be requested.
     fn check_routes(&self) -> Result<(), ListenError> {
         for path in self.routes.paths() {
@@ -213,28 +250,16 @@ impl Listener {
     /// # Errors
     /// When there is a status page and the address is not loopback, a page cannot be added, or the
     /// system has no thread left.
-    pub fn serve(mut self, registry: Registry, health: Health, program: Handle) -> Result<Server, ListenError> {
-        let status = self.status.take();
-        if status.is_some() && !self.is_loopback() {
-            return Err(ListenError::OpenStatusPage { address: self.address });
+    pub fn serve(self, registry: Registry, health: Health, program: Handle) -> Result<Server, ListenError> {
+        let address = self.address;
+        #[cfg(feature = "cli")]
+        let is_open = self.guard.is_none() && !self.is_loopback();
+        #[cfg(not(feature = "cli"))]
+        let is_open = !self.is_loopback();
+        if is_open && self.status.is_some() {
+            return Err(ListenError::OpenStatusPage { address });
         }
         self.check_routes()?;
-        let routes = std::mem::take(&mut self.routes);
-        let is_local = self.is_loopback();
-        self.serve_site(Box::new(move || {
-            Ok(Site::new(Pages::new(registry, health, program).with_status(status).with_routes(routes))
-                .with_local(is_local))
-        }))
-    }
-
-    /// Returns `true` if only this machine can connect to the listener.
-    pub(crate) fn is_loopback(&self) -> bool {
-        self.address.ip().to_canonical().is_loopback()
-    }
-
-    /// Starts to answer with what `site` makes on the thread and the runtime of the
-    /// listener.
-    fn serve_site(self, site: Box<dyn FnOnce() -> io::Result<Site> + Send>) -> Result<Server, ListenError> {
         let stop = CancellationToken::new();
         let stopped = stop.clone();
         let (started, start) = mpsc::channel();
@@ -244,8 +269,7 @@ impl Listener {
                 Err(error) => return drop(started.send(Err(error))),
             };
             block_on(&runtime, async move {
-                let socket = tokio::net::TcpListener::from_std(self.socket);
-                match socket.and_then(|socket| Ok((socket, site()?))) {
+                match self.open(registry, health, program) {
                     Ok((socket, site)) => {
                         drop(started.send(Ok(())));
                         // It ends with the runtime.
@@ -260,10 +284,27 @@ impl Listener {
         });
         let thread = thread.map_err(ListenError::Thread)?;
         match start.recv() {
-            Ok(Ok(())) => Ok(Server { address: self.address, stop, thread: Some(thread) }),
+            Ok(Ok(())) => Ok(Server { address, stop, thread: Some(thread) }),
             Ok(Err(error)) => Err(ListenError::Thread(error)),
             Err(_) => Err(ListenError::Thread(io::Error::other("it ended at once"))),
         }
+    }
+
+    /// What accepts connections on the runtime of this thread, and what answers them.
+    fn open(self, registry: Registry, health: Health, program: Handle) -> io::Result<(tokio::net::TcpListener, Site)> {
+        let is_local = self.is_loopback();
+        let socket = tokio::net::TcpListener::from_std(self.socket)?;
+        let site = Site::new(Pages::new(registry, health, program, self.offers, self.status, self.routes), is_local);
+        #[cfg(feature = "cli")]
+        let site = site.with_guard(self.guard.map(|make| make()).transpose()?);
+        #[cfg(all(feature = "cli", feature = "rustls-tls"))]
+        let site = site.with_certificate(self.certificate);
+        Ok((socket, site))
+    }
+
+    /// Returns `true` if only this machine can connect to the listener.
+    pub(crate) fn is_loopback(&self) -> bool {
+        self.address.ip().to_canonical().is_loopback()
     }
 }
 

@@ -54,7 +54,7 @@ const MOST_PORTS: u16 = 100;
 /// The processes that run the controllers.
 enum Runners {
     /// This one, with its listeners.
-    This(Listeners),
+    This(Box<Listeners>),
     Processes(Replicas),
 }
 
@@ -129,7 +129,7 @@ pub(super) fn dev(mut invocation: Invocation<'_>) -> Result<ExitCode> {
     let (objects, connection) = prepared?;
     // After the objects: a file that the server refuses is the user's own, and is reported before a port that is taken.
     let runners = match settings.processes {
-        None => Runners::This(bind(settings, &mut notes)?),
+        None => Runners::This(Box::new(bind(settings, &mut notes)?)),
         Some(count) => {
             let usage = "write a number to stop or start one of them, or `kill 1` to kill the first one";
             notes.push(format!("{count} replicas run, each in a process: {usage}"));
@@ -160,7 +160,7 @@ pub(super) fn dev(mut invocation: Invocation<'_>) -> Result<ExitCode> {
     drop(write!(std::io::stdout(), "{greeting}"));
     drop(std::io::stdout().flush());
     let ended = match runners {
-        Runners::This(listeners) => run.operate(supervisor, controllers, listeners, served, Some(connection)),
+        Runners::This(listeners) => run.operate(supervisor, controllers, *listeners, served, Some(connection)),
         Runners::Processes(replicas) => replicas.run(),
     };
     drop(simulation);

@@ -13,7 +13,7 @@ use super::invocation::Invocation;
 #[cfg(feature = "rustls-tls")]
 use crate::http::certificate::{Certificate, CertificateError, MakeError};
 use crate::http::guard::Guard;
-use crate::http::{GuardMaker, ListenError, Listener, Offer, Server, SiteBuilder};
+use crate::http::{GuardMaker, ListenError, Listener, Server};
 use kooper_runtime::{BoxError, Health};
 
 /// Bound sockets, and what secures the metrics.
@@ -141,23 +141,25 @@ impl Listeners {
         health: &Health,
         runtime: &Handle,
     ) -> Result<Vec<Server>, ListenError> {
-        let serve =
-            |listener, site: SiteBuilder| site.serve(listener, registry.clone(), health.clone(), runtime.clone());
+        let serve = |listener: Listener| listener.serve(registry.clone(), health.clone(), runtime.clone());
         let mut servers = Vec::new();
-        if let Some(listener) = self.main {
+        if let Some(mut listener) = self.main {
             let connection = connection.filter(|_| settings.reviews_tokens());
             // Behind a guard, the reasons of checks can be read, too.
-            let is_open = self.probes.is_none() || connection.is_some();
-            let offer = if is_open { Offer::Everything } else { Offer::Metrics };
-            let status = (settings.status_page == Some(true)).then(|| settings.installation(app.name).to_string());
+            if self.probes.is_some() && connection.is_none() {
+                listener = listener.only(&["/metrics"]);
+            }
+            if settings.status_page == Some(true) {
+                listener = listener.status_page(settings.installation(app.name).to_string());
+            }
             let guard = connection.map(|connection| guard(connection, settings.metrics_audience.clone()));
-            let site = SiteBuilder::new(offer).status_page(status).guard(guard);
+            listener = listener.routes(app.routes.clone()).guard(guard);
             #[cfg(feature = "rustls-tls")]
-            let site = site.certificate(self.certificate);
-            servers.push(serve(listener.routes(app.routes.clone()), site)?);
+            let listener = listener.certificate(self.certificate);
+            servers.push(serve(listener)?);
         }
         if let Some(listener) = self.probes.flatten() {
-            servers.push(serve(listener, SiteBuilder::new(Offer::Probes))?);
+            servers.push(serve(listener.only(&["/healthz", "/readyz"]))?);
         }
         Ok(servers)
     }

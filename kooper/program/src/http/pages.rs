@@ -59,36 +59,16 @@ pub(super) enum Found {
 pub(super) const EVERY: &[&str] = &["/metrics", "/healthz", "/readyz"];
 
 impl Pages {
-    pub(super) fn new(registry: Registry, health: Health, program: Handle) -> Self {
-        Self {
-            registry,
-            health,
-            history: History::default(),
-            pulse: Pulse::new(program.clone()),
-            offers: EVERY,
-            status: None,
-            routes: Routes::default(),
-            program,
-        }
-    }
-
-    /// With pages of the program's own.
-    pub(super) fn with_routes(mut self, routes: Routes) -> Self {
-        self.routes = routes;
-        self
-    }
-
-    /// With a status page of this title, if there is one.
-    pub(super) fn with_status(mut self, title: Option<String>) -> Self {
-        self.status = title;
-        self
-    }
-
-    /// Only these pages.
-    #[cfg(feature = "cli")]
-    pub(super) fn only(mut self, offers: &'static [&'static str]) -> Self {
-        self.offers = offers;
-        self
+    pub(super) fn new(
+        registry: Registry,
+        health: Health,
+        program: Handle,
+        offers: &'static [&'static str],
+        status: Option<String>,
+        routes: Routes,
+    ) -> Self {
+        let (history, pulse) = (History::default(), Pulse::new(program.clone()));
+        Self { registry, health, history, pulse, offers, status, routes, program }
     }
 
     /// Records what the status page shows of the past, if there is one.

@@ -13,13 +13,8 @@ use http_body_util::Full;
 use tokio::sync::{Mutex, Semaphore};
 use tokio::time::Instant;
 
-#[cfg(feature = "cli")]
-mod builder;
-
 use super::connections::Service;
 use super::pages::{Found, Page, Pages, later, text_response};
-#[cfg(feature = "cli")]
-pub(crate) use builder::{GuardMaker, Offer, SiteBuilder};
 use kooper_serving::{Limits, Source};
 
 /// Maximum number of concurrent requests of a source, except for probes.
@@ -31,7 +26,8 @@ pub(super) const KEPT: Duration = Duration::from_secs(1);
 /// The pages of a listener, and what protects them.
 pub(super) struct Site {
     pages: Arc<Pages>,
-    /// `true` if only this machine can connect.
+    /// `true` if only this machine can connect. Its users then see everything, and requests to a foreign host name are
+    /// refused, as they may come from another site in a browser.
     is_local: bool,
     requests: Arc<Limits>,
     /// The metrics that were gathered last. It is locked while they are gathered.
@@ -52,10 +48,10 @@ struct Gathered {
 
 impl Site {
     /// Pages for everyone, without TLS.
-    pub(super) fn new(pages: Pages) -> Self {
+    pub(super) fn new(pages: Pages, is_local: bool) -> Self {
         Self {
             pages: Arc::new(pages),
-            is_local: false,
+            is_local,
             requests: Limits::new(MOST_OF_SOURCE),
             metrics: Arc::default(),
             turn: Arc::new(Semaphore::new(1)),
@@ -66,10 +62,15 @@ impl Site {
         }
     }
 
-    /// Sets whether only this machine can connect. Its users then see everything, and requests to a
-    /// foreign host name are refused, as they may come from another site in a browser.
-    pub(super) fn with_local(mut self, is_local: bool) -> Self {
-        self.is_local = is_local;
+    #[cfg(feature = "cli")]
+    pub(super) fn with_guard(mut self, guard: Option<super::guard::Guard>) -> Self {
+        self.guard = guard.map(Arc::new);
+        self
+    }
+
+    #[cfg(all(feature = "cli", feature = "rustls-tls"))]
+    pub(super) fn with_certificate(mut self, certificate: Option<super::certificate::Certificate>) -> Self {
+        self.certificate = certificate;
         self
     }
 
