@@ -24,6 +24,8 @@ struct ShopSpec {}
 
 async fn check(_: Arc<ConfigMap>, _: Admission) {}
 
+async fn check_shop(_: Arc<Shop>) {}
+
 fn own() -> Certificates {
     Certificates::Own { secret: "shop--webhook-ca".to_owned(), leaf: Leaf::new(Vec::new()), known: Mutex::new(None) }
 }
@@ -59,6 +61,14 @@ fn registration(certificates: Certificates) -> Registration {
 
 fn validating(registration: &Registration, rolled_out: bool) -> Configuration<'_> {
     Configuration { registration, mutates: false, rolled_out, owner: None }
+}
+
+/// The entry of a webhook that is the only one.
+fn entry(built: Result<Webhook, crate::ConfigError>, is_local: bool) -> Value {
+    let webhooks = vec![Arc::new(built.expect("a webhook"))];
+    let registration = Registration { webhooks, is_local, ..registration(own()) };
+    let mut desired = validating(&registration, true).desired("a bundle", &armed(&[]), &Value::Null);
+    desired["webhooks"][0].take()
 }
 
 fn armed(names: &[&str]) -> BTreeSet<String> {
@@ -219,11 +229,8 @@ fn cert_manager_is_asked_to_write_its_authority_and_none_is_written_beside_it() 
 
 #[test]
 fn a_webhook_of_a_custom_resource_is_called_for_what_users_state_in_the_namespaces_of_the_controllers() {
-    async fn check_shop(_: Arc<Shop>) {}
     let built = Webhook::validate::<Shop>("check_all").function(check_shop).build();
-    let registration = Registration { webhooks: vec![Arc::new(built.expect("a webhook"))], ..registration(own()) };
-    let desired = validating(&registration, true).desired("a bundle", &armed(&[]), &Value::Null);
-    let entry = &desired["webhooks"][0];
+    let entry = entry(built, false);
     let differs = "request.operation != 'UPDATE' || object.?spec != oldObject.?spec || object.metadata.?labels != \
                    oldObject.metadata.?labels || object.metadata.?annotations != oldObject.metadata.?annotations";
     assert_eq!(entry["matchConditions"][1]["expression"], differs);
@@ -234,22 +241,13 @@ fn a_webhook_of_a_custom_resource_is_called_for_what_users_state_in_the_namespac
 fn a_webhook_of_namespaces_is_not_called_for_those_that_the_cluster_and_the_program_start_in() {
     async fn check_namespace(_: Arc<Namespace>) {}
     let built = Webhook::validate::<Namespace>("check").failure(FailurePolicy::Fail).function(check_namespace).build();
-    let registration = Registration { webhooks: vec![Arc::new(built.expect("a webhook"))], ..registration(own()) };
-    let desired = validating(&registration, true).desired("a bundle", &armed(&[]), &Value::Null);
-    let selector = &desired["webhooks"][0]["namespaceSelector"]["matchExpressions"][0];
+    let selector = &entry(built, false)["namespaceSelector"]["matchExpressions"][0];
     assert_eq!(selector["operator"], "NotIn");
     assert_eq!(selector["values"], json!(["kube-system", "kube-node-lease", "shops"]));
 }
 
 #[test]
 fn conditions_and_namespaces_of_the_user_replace_the_usual_ones_and_those_of_the_controllers_stay() {
-    async fn check_shop(_: Arc<Shop>) {}
-    let entry = |built: Result<Webhook, crate::ConfigError>, is_local| {
-        let webhooks = vec![Arc::new(built.expect("a webhook"))];
-        let registration = Registration { webhooks, is_local, ..registration(own()) };
-        let mut desired = validating(&registration, true).desired("a bundle", &armed(&[]), &Value::Null);
-        desired["webhooks"][0].take()
-    };
     let conditions = [("not-a-test", "!object.metadata.name.startsWith('test')")];
     let own = Webhook::validate::<Shop>("check").match_conditions(conditions).namespace_selector("tier=gold,!legacy");
     let own = entry(own.subresources(["status"]).function(check_shop).build(), false);
@@ -277,12 +275,10 @@ fn conditions_and_namespaces_of_the_user_replace_the_usual_ones_and_those_of_the
 
 #[test]
 fn a_write_of_a_subresource_is_checked_though_it_changes_no_spec() {
-    async fn check_shop(_: Arc<Shop>) {}
     let built = Webhook::validate::<Shop>("check").subresources(["status"]).function(check_shop).build();
-    let registration = Registration { webhooks: vec![Arc::new(built.expect("a webhook"))], ..registration(own()) };
-    let desired = validating(&registration, true).desired("a bundle", &armed(&[]), &Value::Null);
-    let changed = desired["webhooks"][0]["matchConditions"][1]["expression"].as_str().expect("a text");
-    assert!(changed.starts_with("has(request.subResource) || request.operation != 'UPDATE' || "), "{changed}");
+    let changed = &entry(built, false)["matchConditions"][1]["expression"];
+    let begins = |text: &str| text.starts_with("has(request.subResource) || request.operation != 'UPDATE' || ");
+    assert!(changed.as_str().is_some_and(begins), "{changed}");
 }
 
 #[tokio::test]
