@@ -45,7 +45,7 @@ use kooper_runtime::{BoxError, Result};
 use kooper_workloads::Simulation;
 use replicas::Replicas;
 
-/// The namespace of the service account and of Leases.
+/// The namespace of the service account, of Leases, and of objects that name none.
 const NAMESPACE: &str = "default";
 
 /// Maximum number of ports to try, beginning with the default.

@@ -5,11 +5,9 @@ use std::fmt;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::Path;
 
+use super::NAMESPACE;
 use crate::cli::document::Document;
 use kooper_access::Controller;
-
-/// The namespace of objects that name none.
-const NAMESPACE: &str = "default";
 
 /// Describes the running program, and how to connect to its API server.
 pub(super) struct Greeting<'a> {

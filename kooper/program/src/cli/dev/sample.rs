@@ -4,6 +4,7 @@ use kooper_grammar::selector::{Comparator, Selector};
 use kube::Client;
 use serde_json::{Value, json};
 
+use super::NAMESPACE;
 use super::apply;
 use super::greeting::Applied;
 use super::least::{self, Unmade};
@@ -15,9 +16,6 @@ use kooper_runtime::internal::object::kind::KindInfo;
 
 /// The name of generated objects.
 const NAME: &str = "hello";
-
-/// The namespace of those whose controllers name none.
-const NAMESPACE: &str = "default";
 
 /// A generated object of a kind, or why it cannot be generated.
 struct Sample<'a> {
