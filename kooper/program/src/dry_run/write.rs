@@ -88,7 +88,7 @@ impl DryRun {
             return Ok(self.created_in_new_namespace(write, &name));
         }
         let answer = write.send(next).await?;
-        let Some(object) = write.object(&answer).filter(|_| answer.is_success()) else { return Ok(answer) };
+        let Some(object) = write.object(&answer) else { return Ok(answer) };
         let name = object["metadata"]["name"].as_str().unwrap_or_default().to_owned();
         Ok(self.created(write, &name, object))
     }
@@ -172,7 +172,7 @@ impl DryRun {
                     return Ok(self.created_in_new_namespace(write, name));
                 }
                 let answer = write.send(next).await?;
-                return Ok(match write.object(&answer).filter(|_| answer.is_success()) {
+                return Ok(match write.object(&answer) {
                     Some(object) => self.created(write, name, object),
                     None => answer,
                 });

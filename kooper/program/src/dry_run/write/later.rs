@@ -26,7 +26,7 @@ pub(super) async fn again(next: &Next, write: &Write, entry: &mut Entry) -> Resu
             let kept = entry.stated_by_others(write.author().as_ref()).filter(|_| write.gives_up());
             let write = &kept.map_or_else(|| write.clone(), |kept| write.stating(&kept));
             let answer = write.send(next).await?;
-            let Some(object) = write.object(&answer).filter(|_| answer.is_success()) else { return Ok(answer) };
+            let Some(object) = write.object(&answer) else { return Ok(answer) };
             entry.add_applied(write.author(), base, object, write.stated());
             Ok(shown(answer, write, entry))
         }
@@ -45,14 +45,14 @@ pub(super) async fn again(next: &Next, write: &Write, entry: &mut Entry) -> Resu
                 (without_status(&base), without_status(&wanted))
             };
             let answer = write.as_merge_patch(merge_patch(&from, &to)).send(next).await?;
-            let Some(object) = write.object(&answer).filter(|_| answer.is_success()) else { return Ok(answer) };
+            let Some(object) = write.object(&answer) else { return Ok(answer) };
             let result = marked_as(&now, joined(write, &wanted, &object));
             entry.add(None, now, result);
             Ok(shown(answer, write, entry))
         }
         Change::Put => {
             let answer = write.send(next).await?;
-            let Some(object) = write.object(&answer).filter(|_| answer.is_success()) else { return Ok(answer) };
+            let Some(object) = write.object(&answer) else { return Ok(answer) };
             let result = marked_as(&now, joined(write, &now, &object));
             entry.add(None, now, result);
             Ok(shown(answer, write, entry))
@@ -114,7 +114,7 @@ pub(super) async fn here(next: &Next, write: &Write, entry: &mut Entry, is_names
         },
         Change::Apply => {
             let answer = write.with(unstored(&write.json)).send(next).await?;
-            let Some(object) = write.object(&answer).filter(|_| answer.is_success()) else { return Ok(answer) };
+            let Some(object) = write.object(&answer) else { return Ok(answer) };
             entry.add(write.author(), json!({}), object);
         }
         Change::Put | Change::Merge | Change::Operations | Change::Strategic => {
@@ -151,7 +151,7 @@ pub(super) async fn here(next: &Next, write: &Write, entry: &mut Entry, is_names
 async fn unnamed(next: &Next, write: &Write, entry: &Entry) -> Result<Result<Value, Answer>> {
     let name = entry.name().unwrap_or_default();
     let answer = write.as_unnamed_creation(&name)?.send(next).await?;
-    let Some(mut object) = write.object(&answer).filter(|_| answer.is_success()) else { return Ok(Err(answer)) };
+    let Some(mut object) = write.object(&answer) else { return Ok(Err(answer)) };
     named(&mut object, &write.json, &name);
     Ok(Ok(with_identity(&object, &write.target)))
 }
@@ -191,26 +191,22 @@ fn patched(write: &Write, now: &Value) -> Result<Value, Box<Answer>> {
     }
     // The object and its status are written separately.
     Ok(if write.target.is_status() {
-        let mut object = now.clone();
-        object["status"] = wanted["status"].clone();
-        object
+        with_status(now.clone(), Some(&wanted["status"]))
     } else {
-        let mut object = wanted;
-        match now.get("status") {
-            Some(status) => object["status"] = status.clone(),
-            None => drop(object.as_object_mut().and_then(|object| object.remove("status"))),
-        }
-        object
+        with_status(wanted, now.get("status"))
     })
 }
 
 /// An object after a write of one half of it: the object, or its status.
 fn joined(write: &Write, wanted: &Value, answered: &Value) -> Value {
-    let (mut object, status) = if write.target.is_status() {
-        (wanted.clone(), answered.get("status"))
+    if write.target.is_status() {
+        with_status(wanted.clone(), answered.get("status"))
     } else {
-        (answered.clone(), wanted.get("status"))
-    };
+        with_status(answered.clone(), wanted.get("status"))
+    }
+}
+
+fn with_status(mut object: Value, status: Option<&Value>) -> Value {
     match status {
         Some(status) => object["status"] = status.clone(),
         None => drop(object.as_object_mut().and_then(|object| object.remove("status"))),

@@ -150,9 +150,10 @@ impl Write {
         (self.change == Change::Apply).then_some((manager, self.target.is_status()))
     }
 
-    /// The object in a response with a whole object.
+    /// The object in a successful response with a whole object.
     pub(super) fn object(&self, answer: &Answer) -> Option<Value> {
-        answer.json().filter(|object| object["kind"] != "Status" && object["metadata"]["name"].is_string())
+        let json = answer.json().filter(|_| answer.is_success())?;
+        (json["kind"] != "Status" && json["metadata"]["name"].is_string()).then_some(json)
     }
 
     /// A successful response with an object.
