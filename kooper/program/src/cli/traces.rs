@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use opentelemetry::trace::TracerProvider;
 use opentelemetry::{InstrumentationScope, KeyValue};
-use opentelemetry_otlp::{Compression, ExporterBuildError, Protocol, SpanExporter, WithExportConfig, WithHttpConfig};
+use opentelemetry_otlp::{Compression, Protocol, SpanExporter, WithExportConfig, WithHttpConfig};
 use opentelemetry_sdk::Resource;
 use opentelemetry_sdk::resource::{EnvResourceDetector, TelemetryResourceDetector};
 use opentelemetry_sdk::trace::SdkTracerProvider;
@@ -19,8 +19,9 @@ use super::FAILED;
 use super::connect::shown;
 use super::logging::{Spans, guarded};
 use collector::{Collector, VariableError};
+use kooper_runtime::BoxError;
 use redacted::Redacted;
-use sender::{Sender, SenderError};
+use sender::Sender;
 
 /// Maximum time to export the last spans when the program ends.
 const FLUSH: Duration = Duration::from_secs(3);
@@ -40,16 +41,14 @@ pub(crate) enum TracesError {
     #[error(transparent)]
     Variable(#[from] VariableError),
     #[error("spans cannot be exported to {endpoint}")]
-    Sender { endpoint: String, source: SenderError },
-    #[error("spans cannot be exported to {endpoint}")]
-    Exporter { endpoint: String, source: ExporterBuildError },
+    Export { endpoint: String, source: BoxError },
 }
 
 impl TracesError {
     pub(crate) fn exit_code(&self) -> u8 {
         match self {
             Self::Variable(_) => WRONG_USE,
-            Self::Sender { .. } | Self::Exporter { .. } => FAILED,
+            Self::Export { .. } => FAILED,
         }
     }
 }
@@ -60,8 +59,8 @@ impl Traces {
         let Some(collector) = Collector::find(|name| std::env::var_os(name))? else { return Ok(None) };
         // A password may be part of the endpoint.
         let endpoint = shown(&collector.endpoint);
-        let sender =
-            Sender::new(&collector).map_err(|source| TracesError::Sender { endpoint: endpoint.clone(), source })?;
+        let failed = |source: BoxError| TracesError::Export { endpoint: endpoint.clone(), source };
+        let sender = Sender::new(&collector).map_err(|error| failed(error.into()))?;
         let mut exporter = SpanExporter::builder()
             .with_http()
             .with_http_client(sender)
@@ -71,8 +70,7 @@ impl Traces {
         if collector.gzip {
             exporter = exporter.with_compression(Compression::Gzip);
         }
-        let exporter =
-            exporter.build().map_err(|source| TracesError::Exporter { endpoint: endpoint.clone(), source })?;
+        let exporter = exporter.build().map_err(|error| failed(error.into()))?;
         let resource = resource(program, version, collector.service);
         let provider =
             SdkTracerProvider::builder().with_resource(resource).with_batch_exporter(Redacted(exporter)).build();

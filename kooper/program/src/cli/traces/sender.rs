@@ -50,16 +50,6 @@ pub(crate) enum SenderError {
     Runtime(#[from] io::Error),
 }
 
-impl SenderError {
-    /// The error of a client with this certificate authority.
-    fn of_client(source: kube::Error, file: Option<PathBuf>) -> Self {
-        match file {
-            Some(file) => Self::Certificate { file, source },
-            None => Self::Client(source),
-        }
-    }
-}
-
 impl Sender {
     pub(crate) fn new(collector: &Collector) -> Result<Self, SenderError> {
         let runtime = Builder::new_current_thread().enable_all().build()?;
@@ -67,7 +57,11 @@ impl Sender {
         let file = config.root_cert_file.clone();
         let client = {
             let _context = runtime.enter();
-            ClientBuilder::try_from(config).map_err(|error| SenderError::of_client(error, file))?.build()
+            let built = ClientBuilder::try_from(config).map_err(|source| match file {
+                Some(file) => SenderError::Certificate { file, source },
+                None => SenderError::Client(source),
+            });
+            built?.build()
         };
         let (endpoint, timeout) = (collector.endpoint.clone(), collector.timeout);
         Ok(Self { runtime, client: Quiet(client), endpoint, timeout, failures: Mutex::default() })
