@@ -3,32 +3,20 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use k8s_openapi::ByteString;
-use k8s_openapi::api::core::v1::Secret;
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use kooper_webhooks::{Denied, FailurePolicy, Webhook};
-use kube::api::{Api, Patch, PatchParams, PostParams};
+use kube::api::{Api, PostParams};
 use serde_json::json;
 
-use crate::fixture::{Fixture, Shop, ShopSpec, until};
+use crate::fixture::{Fixture, SECRET, Shop, ShopSpec, until};
 
-const SECRET: &str = "shop--webhook-ca";
-
-async fn secret(fixture: &Fixture) -> Secret {
-    let secrets: Api<Secret> = Api::namespaced(fixture.client.clone(), &fixture.namespace);
-    secrets.get(SECRET).await.expect("it is there")
-}
-
-fn text(secret: &Secret, key: &str) -> Option<String> {
-    let value = secret.data.as_ref()?.get(key)?;
-    String::from_utf8(value.0.clone()).ok()
+async fn text(fixture: &Fixture, key: &str) -> Option<String> {
+    fixture.data().await.remove(key)
 }
 
 /// Lets a time in the Secret be longer ago.
 async fn age(fixture: &Fixture, key: &str, by: SignedDuration) {
-    let secrets: Api<Secret> = Api::namespaced(fixture.client.clone(), &fixture.namespace);
-    let data = json!({"data": {key: ByteString((Timestamp::now() - by).to_string().into_bytes())}});
-    secrets.patch(SECRET, &PatchParams::default(), &Patch::Merge(data)).await.expect("patched");
+    fixture.write(key, (Timestamp::now() - by).to_string()).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -36,19 +24,19 @@ async fn webhooks_are_called_after_a_restart_on_another_port_and_after_the_secre
     let Some(fixture) = Fixture::new("restart").await else { return };
     let program = fixture.start(FailurePolicy::Fail);
     fixture.registered("Fail").await;
-    let first = text(&secret(&fixture).await, "ca.crt");
+    let first = text(&fixture, "ca.crt").await;
     // The running program puts back what it used.
     fixture.plane.must(&["delete", "secret", SECRET, "-n", &fixture.namespace]);
     until("the Secret is back", || fixture.plane.kubectl(&["get", "secret", SECRET, "-n", &fixture.namespace]).success)
         .await;
-    assert_eq!(text(&secret(&fixture).await, "ca.crt"), first);
+    assert_eq!(text(&fixture, "ca.crt").await, first);
     fixture.denies().await;
     let garbage = r#"{"data": {"ca.crt": "Z2FyYmFnZQ=="}}"#;
     fixture.plane.must(&["patch", "secret", SECRET, "-n", &fixture.namespace, "--type=merge", "-p", garbage]);
     let mut found = None;
     while found != first {
         tokio::time::sleep(Duration::from_millis(100)).await;
-        found = text(&secret(&fixture).await, "ca.crt");
+        found = text(&fixture, "ca.crt").await;
     }
     fixture.denies().await;
     program.stop().await;
@@ -56,7 +44,7 @@ async fn webhooks_are_called_after_a_restart_on_another_port_and_after_the_secre
     fixture.plane.must(&["delete", "secret", SECRET, "-n", &fixture.namespace]);
     let program = fixture.start(FailurePolicy::Fail);
     fixture.denies().await;
-    assert_ne!(text(&secret(&fixture).await, "ca.crt"), first);
+    assert_ne!(text(&fixture, "ca.crt").await, first);
     fixture.registered("Fail").await;
     program.stop().await;
 }
@@ -66,7 +54,7 @@ async fn replicas_share_an_authority_and_another_one_registers_when_the_first_st
     let Some(fixture) = Fixture::new("replicas").await else { return };
     let [one, other] = [fixture.start(FailurePolicy::Fail), fixture.start(FailurePolicy::Fail)];
     fixture.registered("Fail").await;
-    let first = text(&secret(&fixture).await, "ca.crt");
+    let first = text(&fixture, "ca.crt").await;
     let url =
         || fixture.configuration("validatingwebhookconfiguration")["webhooks"][0]["clientConfig"]["url"].to_string();
     let (is_one, before) = (url().contains(&one.running.as_ref().expect("it runs").local_addr().to_string()), url());
@@ -74,7 +62,7 @@ async fn replicas_share_an_authority_and_another_one_registers_when_the_first_st
     leader.stop().await;
     until("the other one registers", || url() != before).await;
     fixture.denies().await;
-    assert_eq!(text(&secret(&fixture).await, "ca.crt"), first);
+    assert_eq!(text(&fixture, "ca.crt").await, first);
     standby.stop().await;
 }
 
@@ -83,7 +71,7 @@ async fn no_request_fails_while_the_certificate_authority_is_rotated() {
     let Some(fixture) = Fixture::new("rotation").await else { return };
     let program = fixture.start(FailurePolicy::Fail);
     fixture.registered("Fail").await;
-    let first = text(&secret(&fixture).await, "ca.crt");
+    let first = text(&fixture, "ca.crt").await;
     let day = SignedDuration::from_hours(24);
     let shops: Api<Shop> = Api::namespaced(fixture.client.clone(), &fixture.namespace);
     let params = PostParams { dry_run: true, ..PostParams::default() };
@@ -95,16 +83,16 @@ async fn no_request_fails_while_the_certificate_authority_is_rotated() {
     let mut published = None;
     while published.is_none() {
         succeeds().await;
-        published = text(&secret(&fixture).await, "next.published");
+        published = text(&fixture, "next.published").await;
     }
-    assert_eq!(text(&secret(&fixture).await, "ca.crt"), first, "the next one does not sign at once");
+    assert_eq!(text(&fixture, "ca.crt").await, first, "the next one does not sign at once");
     age(&fixture, "next.published", SignedDuration::from_mins(6)).await;
-    while text(&secret(&fixture).await, "ca.crt") == first {
+    while text(&fixture, "ca.crt").await == first {
         succeeds().await;
     }
-    assert_eq!(text(&secret(&fixture).await, "old.crt"), first, "it stays published");
+    assert_eq!(text(&fixture, "old.crt").await, first, "it stays published");
     age(&fixture, "old.until", SignedDuration::ZERO).await;
-    while text(&secret(&fixture).await, "old.crt").is_some() {
+    while text(&fixture, "old.crt").await.is_some() {
         succeeds().await;
     }
     // The API server has forgotten the first one by now, or does so soon.

@@ -1,15 +1,19 @@
 //! A program with webhooks, beside a kube-apiserver that calls them on loopback.
 
+use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
+use k8s_openapi::ByteString;
+use k8s_openapi::api::core::v1::Secret;
 use kooper_access::Operator;
 use kooper_access::controller::operator::Builder;
 use kooper_runtime::internal::client::{ClientStack, RequestLayer, from_fn};
 use kooper_runtime::{BoxError, Health};
 use kooper_tests::control_plane::{ControlPlane, Output};
 use kooper_webhooks::{Admission, Denied, FailurePolicy, Running, Webhook, Webhooks};
+use kube::api::{Api, Patch, PatchParams};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config, CustomResource};
 use schemars::JsonSchema;
@@ -54,6 +58,9 @@ async fn fill(mut shop: Shop) -> Shop {
     }
     shop
 }
+
+/// The Secret of the certificate authority.
+pub(crate) const SECRET: &str = "shop--webhook-ca";
 
 /// The settings of the program.
 pub(crate) struct Motto(pub(crate) &'static str);
@@ -157,6 +164,23 @@ impl Fixture {
         let name = format!("shop--webhooks.{}", self.namespace);
         let output = self.plane.kubectl(&["get", kind, &name, "-o", "json"]);
         if output.success { serde_json::from_str(&output.stdout).expect("JSON") } else { Value::Null }
+    }
+
+    pub(crate) fn secrets(&self) -> Api<Secret> {
+        Api::namespaced(self.client.clone(), &self.namespace)
+    }
+
+    /// The content of the Secret; empty if there is none.
+    pub(crate) async fn data(&self) -> BTreeMap<String, String> {
+        let found = self.secrets().get_opt(SECRET).await.expect("it can be read");
+        let data = found.and_then(|secret| secret.data).unwrap_or_default();
+        data.into_iter().map(|(key, value)| (key, String::from_utf8_lossy(&value.0).into_owned())).collect()
+    }
+
+    /// Changes an entry of the Secret.
+    pub(crate) async fn write(&self, key: &str, value: impl Into<Vec<u8>>) {
+        let data = json!({"data": {key: ByteString(value.into())}});
+        self.secrets().patch(SECRET, &PatchParams::default(), &Patch::Merge(data)).await.expect("patched");
     }
 
     /// Creates a shop by kubectl.

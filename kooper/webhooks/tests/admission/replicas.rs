@@ -6,25 +6,20 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use k8s_openapi::ByteString;
 use k8s_openapi::api::coordination::v1::Lease;
-use k8s_openapi::api::core::v1::Secret;
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use kooper_access::Operator;
 use kooper_runtime::internal::client::{RequestLayer, from_fn};
 use kooper_runtime::{BoxError, Health};
 use kooper_webhooks::{FailurePolicy, Webhooks};
-use kube::api::{Api, DeleteParams, Patch, PatchParams, PostParams};
+use kube::api::{Api, DeleteParams, PostParams};
 use parking_lot::Mutex;
-use serde_json::json;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tower::ServiceExt;
 
-use crate::fixture::{Fixture, Program, Shop, ShopSpec, free_address, until};
-
-const SECRET: &str = "shop--webhook-ca";
+use crate::fixture::{Fixture, Program, SECRET, Shop, ShopSpec, free_address, until};
 
 /// The interval between two checks of readiness.
 const PERIOD: Duration = Duration::from_millis(100);
@@ -165,20 +160,6 @@ impl Site {
         self.failed.lock().clone()
     }
 
-    async fn data(&self) -> BTreeMap<String, String> {
-        let secrets: Api<Secret> = Api::namespaced(self.fixture.client.clone(), &self.fixture.namespace);
-        let found = secrets.get_opt(SECRET).await.expect("it can be read");
-        let data = found.and_then(|secret| secret.data).unwrap_or_default();
-        data.into_iter().map(|(key, value)| (key, String::from_utf8_lossy(&value.0).into_owned())).collect()
-    }
-
-    /// Changes entries of the Secret.
-    async fn write(&self, key: &str, value: impl Into<Vec<u8>>) {
-        let secrets: Api<Secret> = Api::namespaced(self.fixture.client.clone(), &self.fixture.namespace);
-        let data = json!({"data": {key: ByteString(value.into())}});
-        secrets.patch(SECRET, &PatchParams::default(), &Patch::Merge(data)).await.expect("patched");
-    }
-
     /// Waits until the Secret is as it should be. Meanwhile lets one of its times be so long ago, as if the clock were
     /// fast, again when a replica has put back what it knew before.
     async fn secret(
@@ -189,7 +170,7 @@ impl Site {
     ) {
         let waited = async {
             loop {
-                let data = self.data().await;
+                let data = self.fixture.data().await;
                 if holds(&data) {
                     return;
                 }
@@ -197,7 +178,7 @@ impl Site {
                     && let Some(time) = data.get(key)
                     && time.parse::<Timestamp>().expect("a time") > Timestamp::now() - by
                 {
-                    self.write(key, (Timestamp::now() - by).to_string()).await;
+                    self.fixture.write(key, (Timestamp::now() - by).to_string()).await;
                 }
                 tokio::time::sleep(PERIOD).await;
             }
@@ -209,7 +190,7 @@ impl Site {
     /// One rotation, in which each step waits until all replicas have followed, and `more` shops are created. With
     /// `disturbed`, the Secret is corrupted or deleted in each step.
     async fn rotate(&self, more: usize, disturbed: bool) {
-        let first = self.data().await["ca.crt"].clone();
+        let first = self.fixture.data().await["ca.crt"].clone();
         let is_published = |data: &BTreeMap<String, String>| data.contains_key("next.published");
         let publish = || {
             let aged = ("ca.made", SignedDuration::from_hours(24 * 300));
@@ -223,19 +204,18 @@ impl Site {
         publish().await;
         self.creates(more).await;
         if disturbed {
-            self.write("ca.crt", "garbage").await;
+            self.fixture.write("ca.crt", "garbage").await;
             self.is_back(more).await;
             publish().await;
         }
         sign().await;
         self.creates(more).await;
         if disturbed {
-            let secrets: Api<Secret> = Api::namespaced(self.fixture.client.clone(), &self.fixture.namespace);
-            secrets.delete(SECRET, &DeleteParams::default()).await.expect("deleted");
+            self.fixture.secrets().delete(SECRET, &DeleteParams::default()).await.expect("deleted");
             self.is_back(more).await;
             sign().await;
         }
-        let current = self.data().await["ca.crt"].clone();
+        let current = self.fixture.data().await["ca.crt"].clone();
         self.is_served(&current).await;
         let is_gone = |data: &BTreeMap<String, String>| !data.is_empty() && !data.contains_key("old.crt");
         self.secret("the old authority is gone", Some(("old.until", SignedDuration::ZERO)), is_gone).await;
@@ -377,7 +357,7 @@ async fn survives(fixture: Fixture, write: i64, point: Point) -> bool {
     };
     let (failed_by_then, survivor, replacement) = ended;
     // Those that trust the bundle trust every replica.
-    let current = site.data().await["ca.crt"].clone();
+    let current = site.fixture.data().await["ca.crt"].clone();
     site.is_served(&current).await;
     site.fixture.registered("Fail").await;
     site.creates(5).await;
