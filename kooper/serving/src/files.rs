@@ -181,44 +181,42 @@ mod tests {
     use std::sync::Arc;
     use std::sync::atomic::{AtomicU64, Ordering};
 
+    use tempfile::TempDir;
+
     use super::*;
 
     /// A Secret that is mounted as a volume: its files are links to those of a folder, which is swapped.
     struct Mount {
-        folder: PathBuf,
+        folder: TempDir,
         version: AtomicU64,
     }
 
     impl Mount {
-        fn new(name: &str) -> Self {
-            let folder = std::env::temp_dir().join(format!("kooper-certificate-{name}-{}", std::process::id()));
-            drop(fs::remove_dir_all(&folder));
-            fs::create_dir_all(&folder).expect("a folder");
+        fn new() -> Self {
+            let mount = Self { folder: tempfile::tempdir().expect("a folder"), version: AtomicU64::new(0) };
             for file in ["tls.crt", "tls.key"] {
-                symlink(format!("..data/{file}"), folder.join(file)).expect("a link");
+                symlink(format!("..data/{file}"), mount.path(file)).expect("a link");
             }
-            Self { folder, version: AtomicU64::new(0) }
+            mount
+        }
+
+        fn path(&self, name: &str) -> PathBuf {
+            self.folder.path().join(name)
         }
 
         fn swap(&self, certificate: &str, key: &str) {
             let version = self.version.fetch_add(1, Ordering::Relaxed);
-            let data = self.folder.join(format!("..{version}"));
+            let data = self.path(&format!("..{version}"));
             fs::create_dir_all(&data).expect("a folder");
             fs::write(data.join("tls.crt"), certificate).expect("written");
             fs::write(data.join("tls.key"), key).expect("written");
-            let next = self.folder.join("..data_tmp");
+            let next = self.path("..data_tmp");
             symlink(&data, &next).expect("a link");
-            fs::rename(next, self.folder.join("..data")).expect("renamed");
+            fs::rename(next, self.path("..data")).expect("renamed");
         }
 
         fn load(&self) -> Result<FileCertificate, CertificateError> {
-            FileCertificate::load("the metrics", self.folder.join("tls.crt"), self.folder.join("tls.key"))
-        }
-    }
-
-    impl Drop for Mount {
-        fn drop(&mut self) {
-            drop(fs::remove_dir_all(&self.folder));
+            FileCertificate::load("the metrics", self.path("tls.crt"), self.path("tls.key"))
         }
     }
 
@@ -234,7 +232,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_replaced_certificate_is_used_and_a_bad_one_is_not() {
-        let mount = Mount::new("replaced");
+        let mount = Mount::new();
         let (a, b) = (pair(), pair());
         mount.swap(&a.0, &a.1);
         let certificate = mount.load().expect("a certificate and its key");
@@ -249,7 +247,7 @@ mod tests {
             tokio::time::advance(COMPARE).await;
             assert!(is_same(&certificate.acceptor(), &second), "it stays in use");
         }
-        fs::remove_file(mount.folder.join("..data")).expect("removed");
+        fs::remove_file(mount.path("..data")).expect("removed");
         tokio::time::advance(COMPARE).await;
         assert!(is_same(&certificate.acceptor(), &second));
         mount.swap(&a.0, &a.1);
@@ -259,8 +257,8 @@ mod tests {
 
     #[tokio::test]
     async fn bad_files_are_reported_with_their_path_and_without_their_content() {
-        let mount = Mount::new("bad");
-        let of = |name: &str| mount.folder.join(name).display().to_string();
+        let mount = Mount::new();
+        let of = |name: &str| mount.path(name).display().to_string();
         let problem = || mount.load().map(drop).expect_err("it cannot be used").to_string();
         let unreadable = problem();
         assert!(unreadable.starts_with(&format!("the file {} of the metrics' ", of("tls.crt"))), "{unreadable}");

@@ -298,8 +298,8 @@ mod tests {
 
     #[test]
     fn a_folder_is_read_in_the_order_of_its_names() {
-        let folder = std::env::temp_dir().join(format!("kooper-documents-{}", std::process::id()));
-        fs::create_dir_all(&folder).expect("a folder");
+        let directory = tempfile::tempdir().expect("a folder");
+        let folder = directory.path().to_owned();
         let unreadable = read(&[folder.join("none.yaml")]).expect_err("there is none").to_string();
         assert!(unreadable.contains("none.yaml cannot be read: "), "{unreadable}");
         assert!(
@@ -315,6 +315,5 @@ mod tests {
         }
         let read = read(std::slice::from_ref(&folder)).unwrap_or_else(|error| panic!("{error}"));
         assert_eq!(read.iter().map(Document::shown).collect::<Vec<_>>(), ["pod/a", "pod/b", "pod/c"]);
-        fs::remove_dir_all(folder).expect("it is there");
     }
 }

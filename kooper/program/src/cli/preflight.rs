@@ -140,19 +140,18 @@ mod tests {
         fn shared(program: &mut Program) {
             program.add(Controller::builder::<Pod>("pods").shards(Shards::new(8)).handler(async || {}));
         }
-        let kubeconfig = std::env::temp_dir().join(format!("kooper-preflight-{}", std::process::id()));
+        let kubeconfig = tempfile::NamedTempFile::new().expect("a file");
         let text = "{current-context: a, contexts: [{name: a, context: {cluster: a, user: a}}], \
                     clusters: [{name: a, cluster: {server: 'http://127.0.0.1:1'}}], users: [{name: a, user: {}}]}";
-        fs::write(&kubeconfig, text).expect("a file");
+        fs::write(kubeconfig.path(), text).expect("a file");
         let app = App::new("shop", "1.0.0").defined(shared);
         let invocation = || {
-            let settings = Settings { kubeconfig: Some(kubeconfig.clone()), ..Settings::default() };
+            let settings = Settings { kubeconfig: Some(kubeconfig.path().to_owned()), ..Settings::default() };
             Invocation { app: &app, settings }
         };
         for ended in [dry_run(&invocation()), shards(&invocation()), uninstall(invocation())] {
             let error = ended.expect_err("no server listens on port 1").to_string();
             assert!(error.starts_with("the API server http://127.0.0.1:1 cannot be reached ("), "{error}");
         }
-        fs::remove_file(kubeconfig).expect("it exists");
     }
 }

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::{Api, PostParams};
+use tempfile::TempDir;
 
 use super::*;
 
@@ -24,27 +25,17 @@ users:
 ";
 
 /// A directory that is removed when the test ends.
-struct Directory(PathBuf);
+struct Directory(TempDir);
 
 impl Directory {
     fn new() -> Self {
-        static NEXT: AtomicU32 = AtomicU32::new(0);
-        let name = format!("kooper-connect-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
-        let path = std::env::temp_dir().join(name);
-        fs::create_dir_all(&path).expect("created");
-        Self(path)
+        Self(tempfile::tempdir().expect("created"))
     }
 
     fn file(&self, name: &str, text: &str) -> PathBuf {
-        let path = self.0.join(name);
+        let path = self.0.path().join(name);
         fs::write(&path, text).expect("written");
         path
-    }
-}
-
-impl Drop for Directory {
-    fn drop(&mut self) {
-        drop(fs::remove_dir_all(&self.0));
     }
 }
 
@@ -96,7 +87,7 @@ async fn a_pod_has_its_service_account_and_not_a_file_that_happens_to_be_there()
 async fn several_files_are_merged_and_some_may_be_absent() {
     let directory = Directory::new();
     let more = "{apiVersion: v1, kind: Config, current-context: plain}";
-    let files = [directory.0.join("absent"), directory.file("a", KUBECONFIG), directory.file("b", more)];
+    let files = [directory.0.path().join("absent"), directory.file("a", KUBECONFIG), directory.file("b", more)];
     let variable = Some(std::env::join_paths(files).expect("joined"));
     let config = Places { variable, ..nowhere() }.config(None).await.expect("the second names the context");
     assert_eq!(shown(&config.cluster_url), "http://127.0.0.1:8001");
@@ -126,11 +117,11 @@ async fn a_file_that_is_absent_or_invalid_is_reported() {
         let broken = Places { flag: Some(directory.file("broken", text)), ..nowhere() };
         let error = refused(&broken, None).await;
         assert!(error.contains("broken is invalid: ") || error.contains("cannot be read"), "{text:?}: {error}");
-        assert!(error.contains(&*directory.0.to_string_lossy()), "{error}");
+        assert!(error.contains(&*directory.0.path().to_string_lossy()), "{error}");
         assert!(!error.contains('\n'), "{error}");
     }
     let below_a_file = directory.file("file", KUBECONFIG).join("config");
-    for unreadable in [directory.0.clone(), below_a_file] {
+    for unreadable in [directory.0.path().to_owned(), below_a_file] {
         let places = Places { flag: Some(unreadable.clone()), ..nowhere() };
         let error = refused(&places, None).await;
         assert!(error.starts_with(&format!("the kubeconfig {} cannot be read: ", unreadable.display())), "{error}");

@@ -220,52 +220,37 @@ fn open_private(path: &Path) -> io::Result<File> {
 
 #[cfg(test)]
 mod tests {
+    use tempfile::{TempDir, tempdir};
+
     use super::*;
 
-    /// A folder of this test, which is removed at its end.
-    struct TestFolder(PathBuf);
-
-    impl TestFolder {
-        fn new(name: &str) -> Self {
-            let path = env::temp_dir().join(format!("kooper-folders-{name}-{}", std::process::id()));
-            fs::create_dir_all(&path).expect("a folder");
-            Self(path)
-        }
-
-        fn take(&self) -> Folder {
-            Folder::take_in(&self.0, "echo").expect("a folder")
-        }
-    }
-
-    impl Drop for TestFolder {
-        fn drop(&mut self) {
-            drop(fs::remove_dir_all(&self.0));
-        }
+    fn take(base: &TempDir) -> Folder {
+        Folder::take_in(base.path(), "echo").expect("a folder")
     }
 
     #[test]
     fn what_is_kept_is_there_the_next_time() {
-        let base = TestFolder::new("kept");
+        let base = tempdir().expect("a folder");
         let kept = Kept { port: 6443, credentials: "secret".to_owned() };
-        let mut folder = base.take();
+        let mut folder = take(&base);
         assert_eq!(folder.kept(), None);
         folder.keep(&Kept { port: 1, credentials: "a much longer secret".to_owned() }).expect("it is written");
         folder.keep(&kept).expect("it is written");
         drop(folder);
-        let mut folder = base.take();
+        let mut folder = take(&base);
         assert!(!folder.is_other);
         assert_eq!(folder.kept(), Some(kept));
     }
 
     #[test]
     fn a_second_process_has_a_folder_of_its_own() {
-        let base = TestFolder::new("second");
-        let first = base.take();
-        let second = base.take();
+        let base = tempdir().expect("a folder");
+        let first = take(&base);
+        let second = take(&base);
         assert!(second.is_other);
         assert_ne!(first.kubeconfig(), second.kubeconfig());
         drop(first);
-        assert!(!base.take().is_other);
+        assert!(!take(&base).is_other);
     }
 
     #[cfg(unix)]
@@ -273,8 +258,8 @@ mod tests {
     fn the_files_are_for_their_user_alone() {
         use std::os::unix::fs::PermissionsExt;
 
-        let base = TestFolder::new("private");
-        let mut folder = base.take();
+        let base = tempdir().expect("a folder");
+        let mut folder = take(&base);
         folder.keep(&Kept { port: 1, credentials: "secret".to_owned() }).expect("it is written");
         folder.write_kubeconfig("one").expect("it is written");
         folder.write_kubeconfig("two").expect("it is written again");
@@ -286,23 +271,23 @@ mod tests {
             assert_eq!(found, mode, "{}", path.display());
         }
         drop(folder);
-        fs::set_permissions(base.0.join("echo"), fs::Permissions::from_mode(0o755)).expect("it is ours");
-        assert!(matches!(Folder::take_in(&base.0, "echo"), Err(FolderError::Unusable { .. })));
+        fs::set_permissions(base.path().join("echo"), fs::Permissions::from_mode(0o755)).expect("it is ours");
+        assert!(matches!(Folder::take_in(base.path(), "echo"), Err(FolderError::Unusable { .. })));
     }
     #[cfg(unix)]
     #[test]
     fn a_temporary_folder_in_which_others_can_replace_files_is_refused() {
         use std::os::unix::fs::{PermissionsExt, symlink};
 
-        let base = TestFolder::new("protected");
-        let (above, temporary) = (base.0.join("above"), base.0.join("above/temporary"));
+        let base = tempdir().expect("a folder");
+        let (above, temporary) = (base.path().join("above"), base.path().join("above/temporary"));
         fs::create_dir_all(&temporary).expect("folders");
         let set = |path: &Path, mode| fs::set_permissions(path, fs::Permissions::from_mode(mode)).expect("it is ours");
         let refused = |path: &Path, is_temporary| {
             let checked = check(&Base { path: path.join("kooper"), is_temporary });
             checked.err().map(|error| error.to_string()).unwrap_or_default()
         };
-        let link = base.0.join("link");
+        let link = base.path().join("link");
         symlink(&temporary, &link).expect("a link");
         for (of_above, of_temporary, expected) in [
             (0o755, 0o700, true),
