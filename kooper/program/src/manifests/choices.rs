@@ -263,16 +263,16 @@ impl Choices {
         let probes = match self.probes {
             None => ProbePort::Shared,
             Some(None) => ProbePort::Off,
-            Some(Some(address)) => ProbePort::UserSettings(port(address, "listen-probes")?),
+            Some(Some(address)) => ProbePort::Own(port(address, "listen-probes")?),
         };
-        if probes == metrics.map_or(ProbePort::Off, ProbePort::UserSettings) && metrics.is_some() {
+        if probes == metrics.map_or(ProbePort::Off, ProbePort::Own) && metrics.is_some() {
             return Err(ManifestError::SamePort);
         }
         if let Some(port) = self.webhooks {
             if port < 1024 {
                 return Err(ManifestError::Privileged { port });
             }
-            if metrics == Some(port) || probes == ProbePort::UserSettings(port) {
+            if metrics == Some(port) || probes == ProbePort::Own(port) {
                 return Err(ManifestError::WebhookPort { port });
             }
         }

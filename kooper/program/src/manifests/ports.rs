@@ -27,7 +27,7 @@ pub(crate) enum ProbePort {
     /// On the port of the metrics.
     Shared,
     Off,
-    UserSettings(u16),
+    Own(u16),
 }
 
 /// The authentication of clients, and the certificate of the metrics.
@@ -77,7 +77,7 @@ impl Ports {
         let probe = match probes {
             ProbePort::Shared => metrics,
             ProbePort::Off => None,
-            ProbePort::UserSettings(port) => Some((PROBES, port)),
+            ProbePort::Own(port) => Some((PROBES, port)),
         };
         let own_probe = probe.filter(|_| probes != ProbePort::Shared);
         let webhooks = webhooks.map(|port| (WEBHOOKS.0, port));
