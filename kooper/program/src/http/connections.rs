@@ -1,18 +1,15 @@
-//! The connections of a listener: HTTP/1.1, over TLS if the service has a certificate.
+//! The connections of a listener: HTTP/1.1, over TLS if the site has a certificate.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
 use futures_util::FutureExt;
-use http::Response;
-use http::request::Parts;
-use http_body_util::Full;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncWrite};
 
+use super::site::Site;
 use kooper_runtime::BoxError;
 #[cfg(all(feature = "cli", feature = "rustls-tls"))]
 use kooper_serving::Limits;
@@ -34,35 +31,25 @@ pub(super) const MOST_CONNECTIONS: usize = 128;
 #[cfg(all(feature = "cli", feature = "rustls-tls"))]
 pub(super) const HANDSHAKES_OF_SOURCE: usize = 16;
 
-/// Answers the requests of a listener.
-pub(super) trait Service: Send + Sync + 'static {
-    /// The response to a request, whose body is not read.
-    fn answer(&self, request: &Parts, source: Source) -> impl Future<Output = Response<Full<Bytes>>> + Send;
-
-    /// Returns the TLS acceptor, or `None` without TLS.
-    #[cfg(all(feature = "cli", feature = "rustls-tls"))]
-    fn acceptor(&self) -> Option<tokio_rustls::TlsAcceptor>;
-}
-
 /// Accepts connections until it is dropped.
-pub(super) async fn accept(socket: &tokio::net::TcpListener, service: Arc<impl Service>) {
+pub(super) async fn accept(socket: &tokio::net::TcpListener, site: Arc<Site>) {
     #[cfg(all(feature = "cli", feature = "rustls-tls"))]
     let handshakes = Limits::new(HANDSHAKES_OF_SOURCE);
     kooper_serving::accept(socket, "metrics and probes", MOST_CONNECTIONS, |stream, source| {
         // Refused at once: it costs nothing, and ends no other connection.
         #[cfg(all(feature = "cli", feature = "rustls-tls"))]
-        let tls = match service.acceptor().map(|acceptor| handshakes.begin(source).map(|running| (acceptor, running))) {
+        let tls = match site.acceptor().map(|acceptor| handshakes.begin(source).map(|running| (acceptor, running))) {
             Some(None) => return None,
             tls => tls.flatten(),
         };
-        let service = Arc::clone(&service);
+        let site = Arc::clone(&site);
         let served = async move {
             #[cfg(all(feature = "cli", feature = "rustls-tls"))]
             if let Some((acceptor, running)) = tls {
                 let accepting = kooper_serving::handshake(acceptor, running, stream);
-                return within_time(async { serve_stream(Box::new(accepting.await?), source, &service).await }).await;
+                return within_time(async { serve_stream(Box::new(accepting.await?), source, &site).await }).await;
             }
-            within_time(serve_stream(Box::new(stream), source, &service)).await;
+            within_time(serve_stream(Box::new(stream), source, &site)).await;
         };
         Some(served.boxed())
     })
@@ -82,12 +69,12 @@ trait Stream: AsyncRead + AsyncWrite + Unpin + Send {}
 
 impl<S: AsyncRead + AsyncWrite + Unpin + Send> Stream for S {}
 
-async fn serve_stream(stream: Box<dyn Stream>, source: Source, service: &Arc<impl Service>) -> Result<(), BoxError> {
+async fn serve_stream(stream: Box<dyn Stream>, source: Source, site: &Arc<Site>) -> Result<(), BoxError> {
     let service = service_fn(|request: hyper::Request<hyper::body::Incoming>| {
-        let service = Arc::clone(service);
+        let site = Arc::clone(site);
         async move {
             let (head, _) = request.into_parts();
-            Ok::<_, std::convert::Infallible>(service.answer(&head, source).await)
+            Ok::<_, std::convert::Infallible>(site.answer(&head, source).await)
         }
     });
     let connection = http1::Builder::new()
@@ -101,29 +88,25 @@ async fn serve_stream(stream: Box<dyn Stream>, source: Source, service: &Arc<imp
 
 #[cfg(all(test, feature = "cli", feature = "rustls-tls"))]
 mod tests {
+    use kooper_runtime::Health;
+    use prometheus::Registry;
+    use tokio::runtime::Handle;
+
     use super::*;
-
-    /// A service with TLS.
-    struct Secured(super::super::certificate::Certificate);
-
-    impl Service for Secured {
-        async fn answer(&self, _: &Parts, _: Source) -> Response<Full<Bytes>> {
-            Response::default()
-        }
-
-        fn acceptor(&self) -> Option<tokio_rustls::TlsAcceptor> {
-            Some(self.0.acceptor())
-        }
-    }
+    use crate::http::Routes;
+    use crate::http::certificate::Certificate;
+    use crate::http::pages::Pages;
 
     #[tokio::test]
     async fn a_source_with_many_handshakes_is_refused_before_the_next_one_and_others_are_not() {
         use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-        let certificate = super::super::certificate::Certificate::self_signed().expect("a certificate");
+        let certificate = Certificate::self_signed().expect("a certificate");
+        let pages = Pages::new(Registry::new(), Health::default(), Handle::current(), &[], None, Routes::default());
+        let site = Site::new(pages, true).with_certificate(Some(certificate));
         let socket = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a free port");
         let server = socket.local_addr().expect("bound");
-        tokio::spawn(async move { accept(&socket, Arc::new(Secured(certificate))).await });
+        tokio::spawn(async move { accept(&socket, Arc::new(site)).await });
         let connect = async |source: &str| {
             let client = tokio::net::TcpSocket::new_v4().expect("a socket");
             client.bind(format!("{source}:0").parse().expect("an address")).expect("an address of loopback");

@@ -13,7 +13,6 @@ use http_body_util::Full;
 use tokio::sync::{Mutex, Semaphore};
 use tokio::time::Instant;
 
-use super::connections::Service;
 use super::pages::{Found, Page, Pages, later, text_response};
 use kooper_serving::{Limits, Source};
 
@@ -118,12 +117,9 @@ impl Site {
         };
         made(Box::new(make)).await
     }
-}
 
-impl Service for Site {
-    /// The response to a request. Every page of a protected listener is behind its
-    /// guard.
-    async fn answer(&self, request: &Parts, source: Source) -> Response<Full<Bytes>> {
+    /// The response to a request, whose body is not read. Every page of a protected listener is behind its guard.
+    pub(super) async fn answer(&self, request: &Parts, source: Source) -> Response<Full<Bytes>> {
         if self.is_local && !names_this_machine(&request.headers) {
             let text = "this listener is for this machine only: open it as `localhost` or `127.0.0.1`\n".to_owned();
             return text_response(StatusCode::FORBIDDEN, text);
@@ -152,8 +148,9 @@ impl Service for Site {
         }
     }
 
+    /// The TLS acceptor; `None` without TLS.
     #[cfg(all(feature = "cli", feature = "rustls-tls"))]
-    fn acceptor(&self) -> Option<tokio_rustls::TlsAcceptor> {
+    pub(super) fn acceptor(&self) -> Option<tokio_rustls::TlsAcceptor> {
         self.certificate.as_ref().map(super::certificate::Certificate::acceptor)
     }
 }
