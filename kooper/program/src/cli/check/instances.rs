@@ -179,11 +179,6 @@ mod tests {
     use kooper_runtime::leader::LeaderElection;
     use kooper_sharding::Shards;
 
-    /// The instance `blue` in a namespace.
-    fn place(namespace: &str) -> Place {
-        Place::shop(Some("blue"), namespace)
-    }
-
     fn lease(name: &str, mark: &str, scope: &str, holder: &str) -> Lease {
         serde_json::from_value(json!({
             "metadata": {
@@ -199,7 +194,7 @@ mod tests {
         async fn handler() {}
         let controller = Controller::builder::<ConfigMap>("shops").leader_election(LeaderElection::default());
         let controller = controller.namespaces(namespaces.iter().copied()).handler(handler).build().unwrap();
-        let place = place("default");
+        let place = Place::shop(Some("blue"), "default");
         let now = "2026-01-01T00:00:05Z".parse().unwrap();
         let mut overlaps = overlaps(&[controller], &place, &[lease], now);
         overlaps.pop().map(|overlap| (overlap.shared, overlap.has_same_name))
@@ -221,7 +216,7 @@ mod tests {
         let controller =
             Controller::builder::<ConfigMap>("shops").namespaces(["a"]).handler(async || {}).build().unwrap();
         let controllers = [controller];
-        let place = place("shops");
+        let place = Place::shop(Some("blue"), "shops");
         let found_near = |near: &[&str], namespace: &str, account: &str, replicas: u32, env: serde_json::Value| {
             let deployment = serde_json::from_value(json!({
                 "metadata": {"namespace": namespace, "name": "shop", "labels": {"kooper.rs/installation": account}},
@@ -255,7 +250,7 @@ mod tests {
     fn an_instance_whose_replicas_share_the_objects_is_found_once() {
         let controller = Controller::builder::<ConfigMap>("shops").namespaces(["a"]);
         let controller = controller.shards(Shards::new(32).members(2)).handler(async || {}).build().unwrap();
-        let place = place("default");
+        let place = Place::shop(Some("blue"), "default");
         let now = "2026-01-01T00:00:05Z".parse().unwrap();
         let controllers = [controller];
         let found = |leases: &[Lease]| {

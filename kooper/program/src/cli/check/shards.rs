@@ -125,10 +125,6 @@ mod tests {
         ConfigMap::controller("shops").shards(shards).handler(async || {}).build().unwrap()
     }
 
-    fn place() -> Place {
-        Place::shop(None, "trade")
-    }
-
     /// The findings of a program with one shard, for a map with two and a replica that was started with this number.
     async fn found(started_with: u16) -> Vec<String> {
         let client = responses::client("trade", move |request| {
@@ -150,7 +146,7 @@ mod tests {
                 name => (404, json!({"code": 404, "details": {"name": name}})),
             }
         });
-        let found = inspect(&client, &controller(Shards::new(1)), &place(), &[]).await;
+        let found = inspect(&client, &controller(Shards::new(1)), &Place::shop(None, "trade"), &[]).await;
         found.into_iter().map(|(_, text)| text).collect()
     }
 
@@ -178,7 +174,7 @@ mod tests {
     #[test]
     fn a_deployment_with_more_replicas_than_members_is_found() {
         let controller = controller(Shards::new(32).members(3));
-        let place = place();
+        let place = Place::shop(None, "trade");
         let leases = controller.shard_leases(&place.installation, &place.lease_namespace).unwrap();
         let found = |account: &str, replicas: i32| {
             let metadata = json!({"namespace": "trade", "name": "shop", "labels": {INSTALLATION: account}});
