@@ -306,7 +306,7 @@ impl Webhooks {
             metrics.register(registry, paths).map_err(StartError::Metrics)?;
         }
         let server = Server::start(address, served, acceptor, metrics)?;
-        if let Some(target) = local(server.local_addr()).filter(|_| !has_target) {
+        if let Some(target) = local(server.address).filter(|_| !has_target) {
             // The system may have chosen the port.
             registration.target = target;
         }
@@ -409,7 +409,7 @@ fn controller(
     let (name, namespace) = (names(&registration.installation).secret, registration.namespace.clone());
     let metadata = ObjectMeta { name: Some(name), namespace: Some(namespace.clone()), ..ObjectMeta::default() };
     let controller = Controller::builder::<Secret>("kooper-webhooks")
-        .retriever(Gate::new(Secret { metadata, ..Secret::default() }, is_ready))
+        .retriever(Gate { object: Secret { metadata, ..Secret::default() }, is_ready })
         .state(registration)
         .resync(EVERY)
         .leader_election(election)

@@ -10,14 +10,8 @@ use tokio::sync::watch;
 /// Lists one object as soon as the replica can be called. A controller that is not synced is not
 /// ready, in a standby, too.
 pub(crate) struct Gate {
-    object: Secret,
-    is_ready: watch::Receiver<bool>,
-}
-
-impl Gate {
-    pub(crate) fn new(object: Secret, is_ready: watch::Receiver<bool>) -> Self {
-        Self { object, is_ready }
-    }
+    pub(crate) object: Secret,
+    pub(crate) is_ready: watch::Receiver<bool>,
 }
 
 impl Retriever<Secret> for Gate {

@@ -66,7 +66,8 @@ pub enum ServeError {
 #[derive(Debug)]
 #[must_use = "the server stops when it is dropped"]
 pub(crate) struct Server {
-    address: SocketAddr,
+    /// The address in use: with port 0, the port that the system chose.
+    pub(crate) address: SocketAddr,
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
 }
@@ -115,11 +116,6 @@ impl Server {
         });
         let thread = spawn(socket, Arc::clone(&shared)).map_err(ServeError::Thread)?;
         Ok(Self { address, shared, thread: Some(thread) })
-    }
-
-    /// The address in use: with port 0, the port that the system chose.
-    pub(crate) fn local_addr(&self) -> SocketAddr {
-        self.address
     }
 
     /// Stops without a failed call: serves for `linger`, while API servers learn that it goes,

@@ -42,7 +42,7 @@ impl Running {
     /// The address in use: with port 0, the port that the system chose.
     #[must_use]
     pub fn local_addr(&self) -> SocketAddr {
-        self.server.local_addr()
+        self.server.address
     }
 
     /// Prepares this replica for its calls. Reads the certificate authority from its Secret, and renews the

@@ -88,7 +88,7 @@ fn started() -> (Server, Client) {
     let any = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
     let metrics = Metrics::new("shop".to_owned()).expect("metrics");
     let server = Server::start(any, webhooks, Arc::new(move || Some(acceptor.clone())), metrics).expect("it starts");
-    let client = Client { address: server.local_addr(), connector };
+    let client = Client { address: server.address, connector };
     (server, client)
 }
 
