@@ -43,6 +43,14 @@ pub(super) fn scopes(client: &Client, kind: &KindInfo, namespaces: &[String]) ->
     }
 }
 
+/// The response; `None` without the permission.
+pub(super) fn unless_forbidden<T>(response: kube::Result<T>) -> kube::Result<Option<T>> {
+    match response {
+        Err(kube::Error::Api(status)) if status.code == 403 => Ok(None),
+        response => response.map(Some),
+    }
+}
+
 /// A list of objects, page by page.
 pub(super) struct Pages {
     api: Api<DynamicObject>,

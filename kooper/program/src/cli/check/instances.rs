@@ -10,7 +10,7 @@ use kube::{Client, ResourceExt};
 use serde::de::DeserializeOwned;
 
 use crate::cli::lease::{Mark, holder};
-use crate::cli::objects::untyped;
+use crate::cli::objects::{unless_forbidden, untyped};
 use crate::manifests::INSTALLATION;
 use crate::rbac::Place;
 use kooper_access::Controller;
@@ -56,14 +56,6 @@ where
     }
     let found = unless_forbidden(own.list(params).await)?;
     Ok((found.map_or_else(Vec::new, |found| found.items), false))
-}
-
-/// The response; `None` without the permission.
-fn unless_forbidden<T>(response: kube::Result<T>) -> kube::Result<Option<T>> {
-    match response {
-        Err(kube::Error::Api(status)) if status.code == 403 => Ok(None),
-        response => response.map(Some),
-    }
 }
 
 /// The other Deployments of the program that run a controller for objects of the same namespaces. Without a choice,

@@ -7,11 +7,11 @@ use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::Pod;
 use kooper_access::Controller;
 use kooper_runtime::internal::error::refusal::is_not_found;
-use kube::api::{Api, DynamicObject, ListParams, ObjectList, Patch, PatchParams};
+use kube::api::{Api, DynamicObject, ListParams, Patch, PatchParams};
 use kube::{Client, ResourceExt};
 use serde_json::json;
 
-use super::super::objects::untyped;
+use super::super::objects::{unless_forbidden, untyped};
 use super::leases;
 use crate::cli::lease::{Mark, cautious_now, holder};
 use crate::manifests::{INSTALLATION, workload_name};
@@ -52,9 +52,9 @@ pub(super) async fn other(client: &Client, controllers: &[Controller], place: &P
     let names: Vec<&str> = programs.iter().copied().collect();
     let labels = format!("app.kubernetes.io/name in ({}),{INSTALLATION}", names.join(","));
     let deployments: Api<DynamicObject> = Api::all_with(client.clone(), &untyped::<Deployment>());
-    let found = listed(deployments.list_metadata(&ListParams::default().labels(&labels)).await)?;
+    let found = unless_forbidden(deployments.list_metadata(&ListParams::default().labels(&labels)).await)?;
     let ours = (Some(place.namespace.clone()), Some(place.account()));
-    let mut all = found.into_iter().map(|one| (one.namespace(), one.labels().get(INSTALLATION).cloned()));
+    let mut all = found.into_iter().flatten().map(|one| (one.namespace(), one.labels().get(INSTALLATION).cloned()));
     if let Some((namespace, account)) = all.find(|one| *one != ours) {
         return Ok(Some(format!("{}/{}", namespace.unwrap_or_default(), account.unwrap_or_default())));
     }
@@ -66,17 +66,9 @@ pub(super) async fn other(client: &Client, controllers: &[Controller], place: &P
         programs.contains(mark.program()) && !is_own && !own.iter().any(|lease| lease.is(&namespace, &name))
     };
     let leases: Api<Lease> = Api::all(client.clone());
-    let found = listed(leases.list(&ListParams::default()).await)?;
-    let held = found.iter().find(|lease| is_other(lease));
+    let found = unless_forbidden(leases.list(&ListParams::default()).await)?;
+    let held = found.iter().flatten().find(|lease| is_other(lease));
     Ok(held.map(|lease| format!("with the Lease {}/{}", lease.namespace().unwrap_or_default(), lease.name_any())))
-}
-
-/// The objects of a list; none without the permission.
-fn listed<T: Clone>(found: kube::Result<ObjectList<T>>) -> kube::Result<Vec<T>> {
-    match found {
-        Err(kube::Error::Api(status)) if status.code == 403 => Ok(Vec::new()),
-        found => found.map(|found| found.items),
-    }
 }
 
 fn of(place: &Place) -> ListParams {
