@@ -349,34 +349,28 @@ impl Check {
     }
 
     async fn kind(&mut self, kind: &KindInfo, needed: bool) {
-        let (resource, version) = (kind.resource(), kind.api_version());
+        let (name, version) = (format!("kind {} ({})", kind.kind, kind.resource()), kind.api_version());
         let served = if kind.group.is_empty() {
             self.client.list_core_api_resources(&version).await
         } else {
             self.client.list_api_group_resources(&version).await
         };
-        match served {
-            Ok(list) if list.resources.iter().any(|served| served.name == kind.plural) => {
-                self.ok(format_args!("kind {} ({resource}) of {version}", kind.kind));
-            }
-            Ok(_) if !needed => self.ok(format_args!("kind {} ({resource}) of {version}: not served, and optional", kind.kind)),
-            Err(kube::Error::Api(status)) if status.code == 404 && !needed => {
-                self.ok(format_args!("kind {} ({resource}) of {version}: not served, and optional", kind.kind));
-            }
-            Err(kube::Error::Api(status)) if status.code == 403 => self.note(format_args!(
-                "kind {} ({resource}) of {version}: this user may not see what the cluster serves",
-                kind.kind
+        let is_served = match served {
+            Ok(list) => Ok(list.resources.iter().any(|served| served.name == kind.plural)),
+            Err(kube::Error::Api(status)) if status.code == 404 => Ok(false),
+            Err(error) => Err(error),
+        };
+        match is_served {
+            Ok(true) => self.ok(format_args!("{name} of {version}")),
+            Ok(false) if !needed => self.ok(format_args!("{name} of {version}: not served, and optional")),
+            Ok(false) => self.missing(format_args!(
+                "{name}: the cluster does not serve it in {version}: apply its CRD, or check the API version"
             )),
-            Err(kube::Error::Api(status)) if status.code != 404 => {
-                self.missing(format_args!("kind {} ({resource}): {}", kind.kind, status.message));
+            Err(kube::Error::Api(status)) if status.code == 403 => {
+                self.note(format_args!("{name} of {version}: this user may not see what the cluster serves"));
             }
-            Err(error) if !matches!(error, kube::Error::Api(_)) => {
-                self.missing(format_args!("kind {} ({resource}): {}", kind.kind, chain(&error)));
-            }
-            _ => self.missing(format_args!(
-                "kind {} ({resource}): the cluster does not serve it in {version}: apply its CRD, or check the API version",
-                kind.kind
-            )),
+            Err(kube::Error::Api(status)) => self.missing(format_args!("{name}: {}", status.message)),
+            Err(error) => self.missing(format_args!("{name}: {}", chain(&error))),
         }
     }
 
