@@ -184,30 +184,14 @@ async fn the_proxy_of_a_cluster_is_used_for_loopback_too() {
 
 #[tokio::test]
 async fn no_error_contains_a_value_of_the_kubeconfig() {
-    let fields = [
-        ("clusters", "cluster", "server"),
-        ("clusters", "cluster", "certificate-authority"),
-        ("clusters", "cluster", "certificate-authority-data"),
-        ("clusters", "cluster", "insecure-skip-tls-verify"),
-        ("clusters", "cluster", "proxy-url"),
-        ("clusters", "cluster", "tls-server-name"),
-        ("clusters", "cluster", "extensions"),
-        ("users", "user", "client-certificate"),
-        ("users", "user", "client-certificate-data"),
-        ("users", "user", "client-key"),
-        ("users", "user", "client-key-data"),
-        ("users", "user", "token"),
-        ("users", "user", "tokenFile"),
-        ("users", "user", "username"),
-        ("users", "user", "password"),
-        ("users", "user", "as"),
-        ("users", "user", "as-groups"),
-        ("users", "user", "auth-provider"),
-        ("users", "user", "exec"),
-        ("users", "user", "extensions"),
-    ];
+    let of_cluster = "server certificate-authority certificate-authority-data insecure-skip-tls-verify proxy-url \
+                      tls-server-name extensions";
+    let of_user = "client-certificate client-certificate-data client-key client-key-data token tokenFile username password \
+                   as as-groups auth-provider exec extensions";
+    let fields = of_cluster.split(' ').map(|field| ("clusters", field));
+    let fields = fields.chain(of_user.split(' ').map(|field| ("users", field)));
     let directory = Directory::new();
-    for (list, _, field) in fields {
+    for (list, field) in fields {
         for value in [
             "canary",
             "'ftp://me:canary@x'",
