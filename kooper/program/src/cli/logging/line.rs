@@ -101,20 +101,9 @@ impl Line {
 
 fn is_ours(target: &str) -> bool {
     let krate = target.split("::").next().unwrap_or_default();
-    [
-        "kooper",
-        "kooper_access",
-        "kooper_base",
-        "kooper_children",
-        "kooper_program",
-        "kooper_runtime",
-        "kooper_serving",
-        "kooper_sharding",
-        "kooper_testing",
-        "kooper_webhooks",
-        "kooper_workloads",
-    ]
-    .contains(&krate)
+    let parts =
+        ["access", "base", "children", "program", "runtime", "serving", "sharding", "testing", "webhooks", "workloads"];
+    krate == "kooper" || krate.strip_prefix("kooper_").is_some_and(|part| parts.contains(&part))
 }
 
 /// Writes the fields of a line.
