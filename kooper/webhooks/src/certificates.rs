@@ -25,7 +25,7 @@ pub(crate) struct Shared {
 
 #[derive(Debug)]
 pub(crate) enum Certificates {
-    /// Those of the own authority, in the Secret of this name.
+    /// Those of the own authority, in the Secret of this name, and the authorities that this process has used so far.
     Own { secret: String, leaf: Leaf, known: Mutex<Option<Authorities>> },
     /// Those of files, with the authority in another one.
     Files { certificate: FileCertificate, ca: PathBuf },
@@ -47,14 +47,6 @@ impl Shared {
     pub(crate) fn probed(&self, now: Timestamp) {
         self.states.update(|known| known.probed = Some(now));
         self.metrics.probed(now);
-    }
-
-    /// The authorities that this process has used so far.
-    pub(crate) fn known(&self) -> Option<Authorities> {
-        match &self.certificates {
-            Certificates::Own { known, .. } => known.lock().clone(),
-            Certificates::Files { .. } | Certificates::Injected { .. } => None,
-        }
     }
 
     pub(crate) fn know(&self, authorities: &Authorities) {

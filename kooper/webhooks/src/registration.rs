@@ -231,7 +231,7 @@ impl Registration {
     /// The bundle to publish; empty if another program injects it. `None` if another replica
     /// has changed the authorities meanwhile.
     async fn bundle(&self, client: &Client, published: &str) -> Result<Option<String>, RegisterError> {
-        let (secret, leaf) = match &self.shared.certificates {
+        let (secret, leaf, known) = match &self.shared.certificates {
             Certificates::Injected { .. } => return Ok(Some(String::new())),
             Certificates::Files { ca, .. } => {
                 let text = std::fs::read_to_string(ca).ok().filter(|text| is_bundle(text));
@@ -240,10 +240,10 @@ impl Registration {
                 }
                 return text.map(Some).ok_or_else(|| RegisterError::Bundle { file: ca.clone() });
             }
-            Certificates::Own { secret, leaf, .. } => (secret, leaf),
+            Certificates::Own { secret, leaf, known } => (secret, leaf, known),
         };
         let secret = CaSecret::new(client.clone(), &self.namespace, secret.clone());
-        let known = self.shared.known();
+        let known = known.lock().clone();
         let mut read = secret.read(known.as_ref()).await?;
         while let Some(next) = read.authorities.advance(clock::wall(), published).map_err(SecretError::from)? {
             tracing::info!("the certificate authorities of the webhooks have changed");

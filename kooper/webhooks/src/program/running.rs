@@ -92,14 +92,15 @@ async fn renew(client: Client, registration: Arc<Registration>, ready: watch::Se
         sleep(RETRY).await;
     }
     let shared = &registration.shared;
-    let Certificates::Own { secret, leaf, .. } = &shared.certificates else {
+    let Certificates::Own { secret, leaf, known } = &shared.certificates else {
         ready.send_replace(true);
         return;
     };
     let secret = CaSecret::new(client, &registration.namespace, secret.clone());
     loop {
         let renewed = async {
-            let read = secret.read(shared.known().as_ref()).await?;
+            let used = known.lock().clone();
+            let read = secret.read(used.as_ref()).await?;
             leaf.renew(&read.authorities.current, clock::wall())?;
             shared.know(&read.authorities);
             Ok::<_, SecretError>(())
