@@ -26,6 +26,7 @@ pub(super) struct Served(Option<(Running, End)>);
 #[derive(Clone, Copy)]
 enum End {
     /// Nobody calls them any more.
+    #[cfg(feature = "apiserver")]
     AtOnce,
     /// Another replica takes over, which the API servers have to learn.
     Lingering,
