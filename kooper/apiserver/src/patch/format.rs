@@ -60,6 +60,9 @@ pub(crate) fn quote(text: &str) -> String {
 pub(super) fn html_escaped(json: &str) -> String {
     let escapes =
         [('<', "\\u003c"), ('>', "\\u003e"), ('&', "\\u0026"), ('\u{2028}', "\\u2028"), ('\u{2029}', "\\u2029")];
+    if !json.contains(escapes.map(|(char, _)| char)) {
+        return json.to_owned();
+    }
     escapes.iter().fold(json.to_owned(), |json, (char, escape)| json.replace(*char, escape))
 }
 
