@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# What the benchmarks share. It prints the help of the script that sources it on request.
+# The common beginning of the benchmarks. With `--help`, it prints the help of the script that sources it.
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 root=$(cd "$here/../.." && pwd)
