@@ -60,7 +60,7 @@ pub(crate) fn run(cluster: &Arc<Cluster>) {
     }
 }
 
-/// Creates what a namespace lacks, unless it is going.
+/// Creates the default objects that a namespace lacks, unless it is being deleted.
 fn provision(cluster: &Arc<Cluster>, namespace: &str) {
     let found = cluster.kind("", "v1", "namespaces").and_then(|kind| kind.table.get(namespace));
     if found.is_some_and(|object| !meta::is_deleting(&object.value())) {
@@ -174,7 +174,7 @@ fn delete_dependent(cluster: &Arc<Cluster>, place: &Place, uid: &str) -> bool {
 fn disown(cluster: &Arc<Cluster>, place: &Place, uid: &str) {
     cluster.work.forget(uid, place);
     let Some(kind) = kind_of(cluster, place) else { return };
-    // Again when another write came first.
+    // Retried if another write came first.
     while let Some(stored) = kind.table.get(&place.key) {
         let mut object = stored.value();
         let rest: Vec<_> = owners(&object).filter(|owner| owner["uid"] != uid).cloned().collect();
@@ -202,8 +202,8 @@ fn remove_finalizer(cluster: &Arc<Cluster>, kind: &Arc<Kind>, key: &str, finaliz
     });
 }
 
-/// Writes what `change` makes of an object, if it still concerns it, or removes the object if nothing else holds it
-/// back; again when another write came first.
+/// Writes the change of an object, or removes the object if nothing else holds it back. Retried if another write came
+/// first. `change` returns `false` if there is nothing to do.
 fn release(cluster: &Arc<Cluster>, kind: &Arc<Kind>, key: &str, change: impl Fn(&mut Value) -> bool) {
     while let Some(stored) = kind.table.get(key) {
         let present = stored.value();

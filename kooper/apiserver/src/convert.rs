@@ -13,7 +13,7 @@ pub(crate) struct Conversion {
     pub(crate) stored: &'static str,
     to: fn(&mut Map<String, Value>),
     from: fn(&mut Map<String, Value>),
-    /// Fields that selectors name in another way, or begin so, with their names in the stored version.
+    /// The first parts of fields that have another name in selectors, each with its name in the stored version.
     fields: &'static [(&'static str, &'static str)],
 }
 

@@ -154,7 +154,7 @@ pub(crate) fn resources(
     Ok(Answer::json(StatusCode::OK, &list))
 }
 
-/// Adds the names of a resource that most do not have.
+/// Adds the short names and the categories of a resource, which most do not have.
 fn add_names(kind: &Kind, resource: &mut Value) {
     for (key, names) in [("shortNames", &kind.short_names), ("categories", &kind.categories)] {
         if !names.is_empty() {

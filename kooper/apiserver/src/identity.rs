@@ -100,7 +100,7 @@ impl User {
     }
 }
 
-/// The namespace and the name of the ServiceAccount whose name as a user this is.
+/// The namespace and the name of the ServiceAccount with this user name.
 pub(crate) fn account_name(name: &str) -> Option<(&str, &str)> {
     name.strip_prefix("system:serviceaccount:").and_then(|rest| rest.split_once(':'))
 }

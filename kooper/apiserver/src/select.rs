@@ -156,7 +156,7 @@ impl LabelSelector<'_> {
             })
     }
 
-    /// Returns whether the selector demands nothing, or is absent.
+    /// Returns whether the selector has no requirements, or is absent.
     pub(crate) fn is_empty(self) -> bool {
         let is_empty = |key: &str| match &self.0[key] {
             Value::Object(entries) => entries.is_empty(),

@@ -194,7 +194,7 @@ impl StatusError {
         Self::new(StatusCode::INTERNAL_SERVER_ERROR, "InternalError", message)
     }
 
-    /// An error that the real server makes an answer of.
+    /// The error for a failure inside the server, with its cause.
     pub(crate) fn internal_error(why: &str) -> Self {
         Self::internal(format!("Internal error occurred: {why}")).with_details(json!({"causes": [{"message": why}]}))
     }
@@ -203,7 +203,7 @@ impl StatusError {
         Self::new(StatusCode::FORBIDDEN, "Forbidden", message).with_details(details)
     }
 
-    /// This may not be done with an object, or with any where it has no name.
+    /// The error for a forbidden request for an object, or for a resource if the name is empty.
     pub(crate) fn forbidden_named(group: &str, resource: &str, name: &str, why: impl Display) -> Self {
         let subject = qualified(resource, group);
         let subject = if name.is_empty() { subject } else { format!("{subject} {name:?}") };

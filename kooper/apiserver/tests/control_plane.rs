@@ -23,7 +23,7 @@ pub(crate) struct ControlPlane {
 }
 
 impl ControlPlane {
-    /// `None`, with a line that says so, where one of the programs is absent; `what` are those that are needed.
+    /// Prints that `what` is absent and returns `None`, if one of the programs is absent.
     pub(crate) fn start(programs: &[&str], what: &str, options: &[&str]) -> Option<Self> {
         if assets(programs).is_none() {
             let reason = format!("no real {what} (run tests/control-plane/build, or set KUBEBUILDER_ASSETS)");

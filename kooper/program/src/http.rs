@@ -290,7 +290,7 @@ impl Listener {
         }
     }
 
-    /// What accepts connections on the runtime of this thread, and what answers them.
+    /// The socket, on the runtime of this thread, and the site that answers its requests.
     fn open(self, registry: Registry, health: Health, program: Handle) -> io::Result<(tokio::net::TcpListener, Site)> {
         let is_local = self.is_loopback();
         let socket = tokio::net::TcpListener::from_std(self.socket)?;

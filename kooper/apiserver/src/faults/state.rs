@@ -65,7 +65,8 @@ impl State {
         self.views.of(request, spared)
     }
 
-    /// How the webhook of a configuration fails, if it does: `check.shop.kooper.rs` may be named `check`.
+    /// The fault of a webhook, by its name in the configuration, or by the first part of it: `check` of
+    /// `check.shop.kooper.rs`.
     pub(crate) fn webhook(&self, webhook: &str) -> Option<WebhookFault> {
         let failing = self.webhooks.lock();
         let first = webhook.split('.').next().unwrap_or_default();

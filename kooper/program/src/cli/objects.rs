@@ -34,7 +34,7 @@ pub(super) fn untyped<K: Resource<DynamicType = ()>>() -> ApiResource {
     ApiResource::erase::<K>(&())
 }
 
-/// Where the objects of a kind are listed that are in these namespaces; with none, those in all.
+/// The clients of a kind in these namespaces; without any, the one for all namespaces.
 pub(super) fn scopes(client: &Client, kind: &KindInfo, namespaces: &[String]) -> Vec<Api<DynamicObject>> {
     let resource = resource(kind);
     match namespaces {
