@@ -139,10 +139,16 @@ impl Failure {
     #[must_use]
     pub fn published(&self, part: Part, detail: FailureEvents) -> String {
         match self {
-            Self::Handler(error) => format!("{part} failed{}", published(error, detail)),
+            Self::Handler(error) => match published(error, detail) {
+                Some(error) => format!("{part} failed: {error}"),
+                None => format!("{part} failed"),
+            },
             Self::Finalizer(error) => {
                 let done = if part == Part::Cleanup { "removed" } else { "set" };
-                format!("the finalizer could not be {done}{}", published(error, detail))
+                match published(error, detail) {
+                    Some(error) => format!("the finalizer could not be {done}: {error}"),
+                    None => format!("the finalizer could not be {done}"),
+                }
             }
             // The error names the field, and no value.
             Self::Decode(error) => format!("{error}: the object does not match the type of the controller"),
@@ -162,12 +168,12 @@ impl Failure {
     }
 }
 
-/// The published part of an error, after a colon.
-fn published(error: &BoxError, detail: FailureEvents) -> String {
+/// The published part of an error.
+fn published(error: &BoxError, detail: FailureEvents) -> Option<String> {
     match detail {
-        FailureEvents::Off | FailureEvents::Brief => String::new(),
-        FailureEvents::Outermost => format!(": {}", error::public_chain(&**error)),
-        FailureEvents::Full => format!(": {}", error::chain(&**error)),
+        FailureEvents::Off | FailureEvents::Brief => None,
+        FailureEvents::Outermost => Some(error::public_chain(&**error)),
+        FailureEvents::Full => Some(error::chain(&**error)),
     }
 }
 
