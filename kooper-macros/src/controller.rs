@@ -22,13 +22,19 @@ pub(crate) mod value;
 
 use proc_macro2::TokenStream;
 
+use self::attribute::{Stray, kind_of_task, lone_kind};
+use self::keys::{CONTROLLER, TASK};
 use self::signature::{Handler, Role};
 use crate::support::errors::Errors;
 
 /// Expands the attribute and the item below it.
 pub(crate) fn expand(role: Role, attribute: TokenStream, item: &TokenStream) -> TokenStream {
     let mut errors = Errors::new();
-    let args = attribute::parse(role, attribute, &mut errors);
+    let (keys, stray): (_, Stray) = match role {
+        Role::Task => (&TASK, kind_of_task),
+        _ => (&CONTROLLER, lone_kind),
+    };
+    let args = attribute::parse(keys, stray, attribute, &mut errors);
     let handler = Handler::parse(role, item, &args, &mut errors);
     let model = handler.as_ref().and_then(|handler| check::model(role, &args, handler, &mut errors));
     match (errors.check(), model) {

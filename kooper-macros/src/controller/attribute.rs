@@ -6,23 +6,20 @@ use syn::parse::{ParseStream, Parser};
 use syn::{Type, TypePath};
 
 use crate::controller::args::Args;
-use crate::controller::keys::{CONTROLLER, TASK};
-use crate::controller::signature::Role;
+use crate::controller::key::Table;
 use crate::support::entries;
 use crate::support::errors::{Errors, message};
 use crate::support::place::Place;
 use crate::support::types::resource_of;
-use crate::webhook::keys::WEBHOOK;
 
-/// Parses the attribute's tokens. Entries that cannot be parsed are noted and skipped.
-pub(crate) fn parse(role: Role, tokens: TokenStream, errors: &mut Errors) -> Args {
+/// Returns the error for a token in the place of a key, with the key that was meant.
+pub(crate) type Stray = fn(ParseStream<'_>) -> Option<(&'static str, syn::Error)>;
+
+/// Parses the tokens of an attribute with these keys. Entries that cannot be parsed are noted and skipped.
+pub(crate) fn parse(keys: &Table<Args>, stray: Stray, tokens: TokenStream, errors: &mut Errors) -> Args {
     let mut args = Args::default();
     let read = |input: ParseStream<'_>| {
-        args.entries = match role {
-            Role::Controller => CONTROLLER.read(input, &mut args, errors, lone_kind),
-            Role::Task => TASK.read(input, &mut args, errors, kind_of_task),
-            Role::Validate | Role::Mutate => WEBHOOK.read(input, &mut args, errors, stray_of_webhook),
-        };
+        args.entries = keys.read(input, &mut args, errors, stray);
         Ok(())
     };
     if let Err(error) = read.parse2(tokens) {
@@ -32,7 +29,7 @@ pub(crate) fn parse(role: Role, tokens: TokenStream, errors: &mut Errors) -> Arg
 }
 
 /// The error for a kind in the place of a key.
-fn lone_kind(input: ParseStream<'_>) -> Option<(&'static str, syn::Error)> {
+pub(crate) fn lone_kind(input: ParseStream<'_>) -> Option<(&'static str, syn::Error)> {
     let ahead = input.fork();
     let kind: TypePath = ahead.parse().ok()?;
     let last = kind.path.segments.last()?.ident.to_string();
@@ -45,35 +42,26 @@ fn lone_kind(input: ParseStream<'_>) -> Option<(&'static str, syn::Error)> {
 }
 
 /// The error for a kind in the attribute of a task, with a key or without one.
-fn kind_of_task(input: ParseStream<'_>) -> Option<(&'static str, syn::Error)> {
+pub(crate) fn kind_of_task(input: ParseStream<'_>) -> Option<(&'static str, syn::Error)> {
     let word = input.fork().call(Ident::parse_any).ok();
     let names_kind = word.is_some_and(|word| word == "resource") || lone_kind(input).is_some();
     let text = || message!("a task has no kind: remove this, and take a `Reader<T>` to read objects");
     names_kind.then(|| ("", syn::Error::new(input.span(), text())))
 }
 
-/// The error for a kind in the place of a key, and for what belongs to the whole program.
-fn stray_of_webhook(input: ParseStream<'_>) -> Option<(&'static str, syn::Error)> {
-    let text = match input.fork().call(Ident::parse_any).ok()?.to_string().as_str() {
-        "main" => message!("a webhook has no key `main`: list the function in `kooper::main!(…)` instead"),
-        "settings" => message!("the settings belong to the program: write `kooper::main!(settings = …, …)` instead"),
-        _ => return lone_kind(input),
-    };
-    Some(("", syn::Error::new(input.span(), text)))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::controller::keys::{CONTROLLER, TASK};
 
     #[test]
     fn every_example_is_read() {
-        for (role, table) in [(Role::Controller, CONTROLLER), (Role::Task, TASK), (Role::Validate, WEBHOOK)] {
+        for (table, stray) in [(CONTROLLER, lone_kind as Stray), (TASK, kind_of_task)] {
             table.check();
             for key in table.keys {
                 let tokens = key.example.parse().expect(key.name);
                 let mut errors = Errors::new();
-                let args = parse(role, tokens, &mut errors);
+                let args = parse(&table, stray, tokens, &mut errors);
                 assert!(errors.check().is_ok(), "{}", key.example);
                 assert!(args.has(key.name));
             }
