@@ -84,9 +84,16 @@ pub enum RetryHint {
 /// The source of an error about an object that exists and that no cache has yet. The call is
 /// repeated at once, like after a conflict.
 #[doc(hidden)]
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("the cache does not have it yet")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StaleCache;
+
+impl StdError for StaleCache {}
+
+impl fmt::Display for StaleCache {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the cache does not have it yet")
+    }
+}
 
 impl HandlerError {
     /// An error that a retry cannot fix. The handler is not called again before
