@@ -34,6 +34,7 @@ pub(super) fn controller() -> Result<Controller, ConfigError> {
         .watches::<Pod, _, _>(selecting)
         .when(|service| selector(service).is_some())
         .handler(reconcile)
+        .deleted(delete_late)
         .build()
 }
 
@@ -115,6 +116,14 @@ async fn reconcile(
             );
             unless_gone(endpoints_patcher.patch_object(&now, patch).await)?;
         }
+    }
+    Ok(())
+}
+
+/// Deletes Endpoints that were created after the API server had deleted those of the Service.
+async fn delete_late(service: Arc<Service>, endpoints: Reader<Endpoints>, deleter: Deleter<Endpoints>) -> Result<()> {
+    if let Some(late) = endpoints.get(&key_of(&service.metadata))? {
+        deleter.delete_object(&late).await?;
     }
     Ok(())
 }
