@@ -8,12 +8,12 @@
 
 mod add;
 pub(crate) mod admission;
+mod compact_instant;
 mod completion;
 mod entries;
 mod entry;
 mod forbidden;
 mod inspect;
-mod moment;
 mod ready;
 pub(crate) mod reason;
 mod schedule;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::moment::Moment;
+use super::compact_instant::CompactInstant;
 use super::writes::{Revision, TrackedWrites, WriteOrigin};
 use super::{AddOptions, Completion, Lane, Urgency};
 use crate::backoff::TokenBucket;
@@ -14,7 +14,7 @@ use crate::queue::reason::{Reason, Reasons};
 
 /// The position of a waiting key: the time of the add plus the delay of its lane,
 /// then the order of arrival.
-pub(super) type QueuePlace = (Moment, u64);
+pub(super) type QueuePlace = (CompactInstant, u64);
 
 /// Changes that are not urgent run a failing key at most once in this time.
 pub(super) const LONGEST_HOLD: Duration = Duration::from_secs(10);
@@ -59,19 +59,19 @@ pub(super) struct KeyEntry {
     /// `true` if it is that of the object's current state.
     pub(super) prioritized: bool,
     /// Since when a worker could take it.
-    pub(super) added_at: Option<Moment>,
+    pub(super) added_at: Option<CompactInstant>,
     /// The run, while a worker processes it.
     pub(super) run: Option<Box<KeyRun>>,
     /// The failures since its last success.
     pub(super) failing: Option<Box<KeyFailures>>,
     /// The writes of its calls.
     pub(super) writes: TrackedWrites,
-    pub(super) pending: Option<(Moment, Timer)>,
+    pub(super) pending: Option<(CompactInstant, Timer)>,
     /// The adds that are debounced.
     pub(super) debounced: Option<Box<Debounced>>,
-    pub(super) resync_at: Option<Moment>,
+    pub(super) resync_at: Option<CompactInstant>,
     /// When the resync was due that caused the current or the next run.
-    pub(super) phase: Option<Moment>,
+    pub(super) phase: Option<CompactInstant>,
     /// The number of calls in a row that requested an immediate requeue.
     pub(super) repeats: u32,
     /// The number of calls in a row that met a conflict.

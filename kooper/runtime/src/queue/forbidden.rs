@@ -10,7 +10,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::EntryId;
-use super::moment::Moment;
+use super::compact_instant::CompactInstant;
 use super::schedule::Schedule;
 use crate::backoff::Backoff;
 
@@ -40,8 +40,8 @@ struct Line {
     keys: BTreeSet<(u64, EntryId)>,
     /// The number of probes that were refused in a row.
     refused: u32,
-    probe_at: Option<Moment>,
-    opened_at: Option<Moment>,
+    probe_at: Option<CompactInstant>,
+    opened_at: Option<CompactInstant>,
 }
 
 impl ForbiddenBreaker {
@@ -124,7 +124,7 @@ impl ForbiddenBreaker {
     }
 
     /// When the first of the open lines was opened.
-    pub(super) fn opened(&self) -> Option<Moment> {
+    pub(super) fn opened(&self) -> Option<CompactInstant> {
         self.open.next()
     }
 
@@ -134,12 +134,12 @@ impl ForbiddenBreaker {
     }
 
     /// The time of a line's next probe.
-    pub(super) fn next_of(&self, refusal: u64) -> Option<Moment> {
+    pub(super) fn next_of(&self, refusal: u64) -> Option<CompactInstant> {
         self.lines.get(&refusal)?.probe_at
     }
 
     /// The time of the next probe of any line.
-    pub(super) fn next(&self) -> Option<Moment> {
+    pub(super) fn next(&self) -> Option<CompactInstant> {
         self.probes.next()
     }
 
@@ -148,14 +148,14 @@ impl ForbiddenBreaker {
         self.lines.is_empty() && self.probes.len() + self.open.len() == 0
     }
 
-    fn plan(&mut self, refusal: u64, at: Option<Moment>) {
+    fn plan(&mut self, refusal: u64, at: Option<CompactInstant>) {
         let Some(line) = self.lines.get_mut(&refusal) else { return };
         self.probes.reschedule(refusal, std::mem::replace(&mut line.probe_at, at), at);
     }
 
     /// Opens or closes a line. A closed line without keys and without a probe is
     /// removed.
-    fn open(&mut self, refusal: u64, at: Option<Moment>) {
+    fn open(&mut self, refusal: u64, at: Option<CompactInstant>) {
         let Some(line) = self.lines.get_mut(&refusal) else { return };
         self.open.reschedule(refusal, std::mem::replace(&mut line.opened_at, at), at);
         if at.is_none() && line.keys.is_empty() && line.probe_at.is_none() {

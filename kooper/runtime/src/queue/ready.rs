@@ -3,8 +3,8 @@
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
+use super::compact_instant::CompactInstant;
 use super::entry::KeyEntry;
-use super::moment::Moment;
 use super::{EntryId, Lane};
 
 /// Every so many runs the key with the first place runs, whatever its priority: no key starves.
@@ -14,7 +14,7 @@ const FAIR: u64 = 10;
 const LOW: i64 = 100;
 
 /// The position of an entry.
-type Place = (Moment, u64, EntryId);
+type Place = (CompactInstant, u64, EntryId);
 
 /// The waiting keys.
 #[derive(Debug, Default)]

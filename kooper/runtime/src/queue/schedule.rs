@@ -4,15 +4,15 @@ use std::collections::BTreeSet;
 
 use tokio::time::Instant;
 
-use super::moment::Moment;
+use super::compact_instant::CompactInstant;
 
 /// Entries in the order of their times. Each entry has at most one, which its owner keeps, too.
 #[derive(Debug, Default)]
-pub(super) struct Schedule<T>(BTreeSet<(Moment, T)>);
+pub(super) struct Schedule<T>(BTreeSet<(CompactInstant, T)>);
 
 impl<T: Copy + Ord> Schedule<T> {
     /// Replaces the time of an entry; `None` is none.
-    pub(super) fn reschedule(&mut self, entry: T, before: Option<Moment>, at: Option<Moment>) {
+    pub(super) fn reschedule(&mut self, entry: T, before: Option<CompactInstant>, at: Option<CompactInstant>) {
         if let Some(before) = before {
             self.0.remove(&(before, entry));
         }
@@ -22,7 +22,7 @@ impl<T: Copy + Ord> Schedule<T> {
     }
 
     /// The first entry.
-    pub(super) fn first(&self) -> Option<(Moment, T)> {
+    pub(super) fn first(&self) -> Option<(CompactInstant, T)> {
         self.0.first().copied()
     }
 
@@ -32,7 +32,7 @@ impl<T: Copy + Ord> Schedule<T> {
     }
 
     /// When the first entry is due.
-    pub(super) fn next(&self) -> Option<Moment> {
+    pub(super) fn next(&self) -> Option<CompactInstant> {
         self.first().map(|(at, _)| at)
     }
 

@@ -7,8 +7,8 @@ use tokio::time::Instant;
 use super::QueueState;
 use crate::object::key::ObjectKey;
 use crate::queue::EntryId;
+use crate::queue::compact_instant::CompactInstant;
 use crate::queue::entry::KeyEntry;
-use crate::queue::moment::Moment;
 use crate::queue::schedule::Schedule;
 use crate::queue::waiting::{ForbiddenKey, KeyView, QueueCounts, Run, Waiting};
 use crate::queue::writes::TIMEOUT;
@@ -51,7 +51,7 @@ impl QueueState {
 
     /// The reasons for which an entry waits.
     pub(super) fn waiting_of(&self, id: EntryId, entry: &KeyEntry, now: Instant) -> Waiting {
-        let until = |at: Moment| Instant::from(at).saturating_duration_since(now);
+        let until = |at: CompactInstant| Instant::from(at).saturating_duration_since(now);
         let forbidden =
             entry.failing.as_ref().and_then(|failing| failing.forbidden).map(|(refusal, place)| ForbiddenKey {
                 is_first: self.forbidden.is_first(refusal, place, id),

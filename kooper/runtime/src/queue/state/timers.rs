@@ -8,8 +8,8 @@ use tokio::time::Instant;
 use super::{LONGEST, QueueState};
 use crate::backoff::fraction;
 use crate::queue::EntryId;
+use crate::queue::compact_instant::CompactInstant;
 use crate::queue::entry::{Debounced, Timer};
-use crate::queue::moment::Moment;
 use crate::queue::reason::Reason;
 use crate::queue::schedule::Schedule;
 use crate::queue::writes::TrackedWrites;
@@ -109,13 +109,13 @@ impl QueueState {
 
     /// The earliest timer, without regard to the bucket. A sleeping worker must be
     /// woken when it changes.
-    pub(in crate::queue) fn earliest(&self) -> Option<Moment> {
+    pub(in crate::queue) fn earliest(&self) -> Option<CompactInstant> {
         [self.retries.next(), self.forbidden.opened(), self.earliest_of_others()].into_iter().flatten().min()
     }
 
-    fn earliest_of_others(&self) -> Option<Moment> {
+    fn earliest_of_others(&self) -> Option<CompactInstant> {
         let sets = [self.delayed.next(), self.debounced.next(), self.resyncs.next()];
-        sets.into_iter().chain([self.forbidden.next(), self.expected.next().map(Moment::from)]).flatten().min()
+        sets.into_iter().chain([self.forbidden.next(), self.expected.next().map(CompactInstant::from)]).flatten().min()
     }
 
     /// Queues a key whose timer has fired.
@@ -160,9 +160,9 @@ impl QueueState {
         before
     }
 
-    pub(super) fn set_resync(&mut self, id: EntryId, at: Option<Instant>) -> Option<Moment> {
+    pub(super) fn set_resync(&mut self, id: EntryId, at: Option<Instant>) -> Option<CompactInstant> {
         let entry = self.entries.get_mut(id)?;
-        let at = at.map(Moment::from);
+        let at = at.map(CompactInstant::from);
         let before = std::mem::replace(&mut entry.resync_at, at);
         self.resyncs.reschedule(id, before, at);
         before
