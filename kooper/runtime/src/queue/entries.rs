@@ -47,18 +47,21 @@ impl Default for Entries {
 impl Entries {
     /// The entry of a key, if it has one.
     pub(super) fn find(&self, key: &ObjectKey) -> Option<EntryId> {
-        let hash = self.hasher.hash_one(key);
+        self.find_hashed(self.hasher.hash_one(key), key)
+    }
+
+    fn find_hashed(&self, hash: u64, key: &ObjectKey) -> Option<EntryId> {
         let is_it = |id: &EntryId| self.get(*id).is_some_and(|entry| entry.key == *key);
         self.ids.get(shard(hash))?.find(hash, is_it).copied()
     }
 
     /// The entry of a key. Creates it if it does not exist.
     pub(super) fn get_or_create(&mut self, key: &ObjectKey) -> EntryId {
-        if let Some(id) = self.find(key) {
+        let hash = self.hasher.hash_one(key);
+        if let Some(id) = self.find_hashed(hash, key) {
             return id;
         }
         let id = self.insert(KeyEntry::new(key.clone()));
-        let hash = self.hasher.hash_one(key);
         if let Some(ids) = self.ids.get_mut(shard(hash)) {
             ids.insert_unique(hash, id, |id| hash_of(*id, &self.chunks, &self.hasher));
         }
