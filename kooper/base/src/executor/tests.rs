@@ -1,5 +1,6 @@
 use std::sync::Barrier;
 use std::sync::mpsc;
+use std::task::Waker;
 use std::thread;
 
 use tokio::time::{sleep, timeout};
@@ -9,6 +10,16 @@ use tracing::{Event, Metadata, Subscriber};
 use super::*;
 
 const LONG: Duration = Duration::from_secs(60);
+
+/// A future that never ends, and the waker of each poll.
+fn pending() -> (impl Future<Output = ()> + Send, mpsc::Receiver<Waker>) {
+    let (polls, polled) = mpsc::channel();
+    let future = poll_fn(move |context| {
+        polls.send(context.waker().clone()).unwrap();
+        Poll::Pending
+    });
+    (future, polled)
+}
 
 async fn result<T>(task: Task<T>) -> Result<T, TaskError> {
     timeout(LONG, task).await.expect("it ends")
@@ -192,11 +203,8 @@ async fn tasks_end_with_their_handle_and_with_their_executor() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn a_task_that_is_woken_after_the_end_of_its_executor_is_dropped_and_not_polled() {
     let executor = Executor::default();
-    let (polls, polled) = mpsc::channel();
-    let woken = executor.spawn(poll_fn(move |context| {
-        polls.send(context.waker().clone()).unwrap();
-        Poll::<()>::Pending
-    }));
+    let (pending, polled) = pending();
+    let woken = executor.spawn(pending);
     let waker = polled.recv_timeout(LONG).unwrap();
     // A thread of the pool that is blocked meanwhile finds what was woken.
     let (unblock, blocked) = mpsc::channel::<()>();
@@ -217,11 +225,8 @@ async fn a_task_that_is_woken_after_the_end_of_its_executor_is_dropped_and_not_p
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn a_task_that_is_aborted_after_the_end_of_its_executors_threads_is_dropped() {
     let executor = Executor::default();
-    let (polls, polled) = mpsc::channel();
-    let task = executor.spawn(poll_fn(move |context| {
-        polls.send(context.waker().clone()).unwrap();
-        Poll::<()>::Pending
-    }));
+    let (pending, polled) = pending();
+    let task = executor.spawn(pending);
     // Its wakers keep it after the end of the executor.
     let _waker = polled.recv_timeout(LONG).unwrap();
     drop(executor);
