@@ -109,7 +109,7 @@ impl Threads {
             let calls = calls.clone();
             move || calls.block_on(async { timeout_at(deadline, called).await })
         });
-        // A call that still waits for a thread at its deadline does not begin: its caller was told that it failed.
+        // A call that waits for a thread until its deadline is not started: its caller already has an error.
         match timeout_at(deadline, AbortOnDropHandle::new(own)).await {
             Ok(Ok(Ok(ended))) => ended.map(Some),
             Err(_) | Ok(Ok(Err(_))) => Ok(None),
