@@ -48,23 +48,3 @@ pub(crate) fn kind_of_task(input: ParseStream<'_>) -> Option<(&'static str, syn:
     let text = || message!("a task has no kind: remove this, and take a `Reader<T>` to read objects");
     names_kind.then(|| ("", syn::Error::new(input.span(), text())))
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::controller::keys::{CONTROLLER, TASK};
-
-    #[test]
-    fn every_example_is_read() {
-        for (table, stray) in [(CONTROLLER, lone_kind as Stray), (TASK, kind_of_task)] {
-            table.check();
-            for key in table.keys {
-                let tokens = key.example.parse().expect(key.name);
-                let mut errors = Errors::new();
-                let args = parse(&table, stray, tokens, &mut errors);
-                assert!(errors.check().is_ok(), "{}", key.example);
-                assert!(args.has(key.name));
-            }
-        }
-    }
-}

@@ -6,13 +6,25 @@ use std::fmt::Write;
 use std::fs;
 use std::path::Path;
 
-use super::election::ELECTION;
+use super::args::Args;
+use super::election::{ELECTION, Leases};
 use super::key::{Key, Shape};
 use super::keys::{CONTROLLER, TASK};
-use super::objects::SELECTION;
+use super::objects::{SELECTION, Selection};
 use super::shards::SHARDS;
 use super::slots::FLAGS;
 use crate::webhook::keys::WEBHOOK;
+
+#[test]
+fn every_key_has_a_description_and_an_example_that_is_read() {
+    for table in [CONTROLLER, TASK, WEBHOOK] {
+        table.check(Args::default);
+    }
+    for table in [ELECTION, SHARDS] {
+        table.check(Leases::default);
+    }
+    SELECTION.check(Selection::default);
+}
 
 /// A table of the reference page, from the rows of a table of keys.
 fn table<T>(keys: &[Key<T>]) -> String {

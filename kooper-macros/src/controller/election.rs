@@ -164,20 +164,3 @@ pub(crate) fn read(value: &Value<'_>) -> syn::Result<Spanned<Leases>> {
     }
     Ok(election)
 }
-
-#[cfg(test)]
-mod tests {
-    use syn::parse::{ParseStream, Parser};
-
-    use super::*;
-
-    #[test]
-    fn every_example_is_read() {
-        for key in ELECTION.keys {
-            let read = |input: ParseStream<'_>| ELECTION.parse(input);
-            let election = read.parse_str(key.example).expect(key.example);
-            assert_eq!(election.settings.len(), 1);
-        }
-        ELECTION.check();
-    }
-}

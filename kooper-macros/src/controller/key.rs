@@ -129,14 +129,24 @@ impl<T: Default> Table<T> {
 }
 
 impl<T> Table<T> {
-    /// Each key has a description and one name, and each other word means a key.
+    /// Each key has a description, one name and an example that is read, and each other word means a key.
     #[cfg(test)]
-    pub(crate) fn check(&self) {
+    pub(crate) fn check(&self, target: impl Fn() -> T) {
+        use syn::parse::Parser as _;
+
         for (i, key) in self.keys.iter().enumerate() {
             assert!([key.form, key.default, key.doc].iter().all(|text| !text.is_empty()), "{}", key.name);
             assert!(self.keys.iter().skip(i + 1).all(|other| other.name != key.name), "{}", key.name);
             let mut others = self.others.iter().flat_map(|(_, theirs)| theirs.split(' '));
             assert!(others.all(|other| other != key.name), "{}", key.name);
+            let read = |input: ParseStream<'_>| {
+                let mut errors = Errors::new();
+                let entries = self.read(input, &mut target(), &mut errors, |_| None);
+                errors.check()?;
+                Ok(entries)
+            };
+            let entries = read.parse_str(key.example).expect(key.example);
+            assert!(entries.iter().map(|entry| entry.key).eq([Some(key.name)]), "{}", key.example);
         }
         assert!(self.others.iter().all(|(ours, _)| self.find(ours).is_some()));
     }

@@ -289,20 +289,3 @@ pub(crate) fn maps(value: &Value<'_>) -> syn::Result<Spanned<Vec<Map>>> {
         Ok(Map { objects, function })
     })
 }
-
-#[cfg(test)]
-mod tests {
-    use syn::parse::Parser;
-
-    use super::*;
-
-    #[test]
-    fn every_example_is_read() {
-        for key in SELECTION.keys {
-            let read = |input: ParseStream<'_>| Objects::some(syn::parse_str("Secret")?, input, TokenStream::new());
-            let objects = read.parse_str(key.example).expect(key.example);
-            assert_eq!(objects.settings.len(), 1);
-        }
-        SELECTION.check();
-    }
-}

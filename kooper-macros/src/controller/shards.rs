@@ -112,19 +112,3 @@ pub(crate) fn read(value: &Value<'_>) -> syn::Result<Spanned<Leases>> {
     }
     Ok(shards)
 }
-
-#[cfg(test)]
-mod tests {
-    use syn::parse::{ParseStream, Parser};
-
-    use super::*;
-
-    #[test]
-    fn every_example_is_read() {
-        for key in SHARDS.keys {
-            let read = |input: ParseStream<'_>| SHARDS.parse(input);
-            read.parse_str(key.example).map(drop).expect(key.example);
-        }
-        SHARDS.check();
-    }
-}

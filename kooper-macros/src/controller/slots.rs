@@ -282,24 +282,19 @@ fn path(name: &Ident, slots: &[Slot]) -> Path {
 
 #[cfg(test)]
 mod tests {
-    use syn::parse::Parser;
+    use proc_macro2::Span;
 
     use super::*;
 
     #[test]
     fn every_example_is_read() {
-        for key in FLAGS.keys {
-            let written = format!("[web({}), a, b]", key.example.replace("web", "a"));
-            let ident = Ident::new("children", proc_macro2::Span::call_site());
-            let read = |input: ParseStream<'_>| {
-                let value = Value::new(["children", "", ""], &ident, input);
-                let slots = read(&value)?;
-                value.check()?;
-                Ok(slots.value)
-            };
-            let slots = read.parse_str(&written).expect(key.example);
-            assert_eq!(slots.first().map(|slot| slot.settings.len() + slot.after.len()), Some(1));
-        }
-        FLAGS.check();
+        let name = Ident::new("web", Span::call_site());
+        FLAGS.check(|| Slot {
+            path: name.clone().into(),
+            name: name.clone(),
+            inputs: Vec::new(),
+            after: Vec::new(),
+            settings: Vec::new(),
+        });
     }
 }

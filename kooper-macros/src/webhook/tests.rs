@@ -4,11 +4,7 @@ use proc_macro2::TokenStream;
 use quote::quote;
 
 use super::expand;
-use super::keys::WEBHOOK;
-use super::stray;
-use crate::controller::attribute;
 use crate::controller::signature::Role;
-use crate::support::errors::Errors;
 
 /// An expansion as a formatted file.
 fn expanded(role: Role, attribute: TokenStream, item: &TokenStream) -> String {
@@ -75,15 +71,5 @@ fn the_fn_is_emitted_as_written() {
     let item = check().to_string();
     for attribute in [quote!(resource = Shop), quote!(), quote!(resource = [Shop], timeout = 1)] {
         assert!(expand(Role::Validate, attribute, &check()).to_string().contains(&item));
-    }
-}
-
-#[test]
-fn every_example_is_read() {
-    WEBHOOK.check();
-    for key in WEBHOOK.keys {
-        let mut errors = Errors::new();
-        let args = attribute::parse(&WEBHOOK, stray, key.example.parse().expect(key.name), &mut errors);
-        assert!(errors.check().is_ok() && args.has(key.name), "{}", key.example);
     }
 }
