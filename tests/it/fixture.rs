@@ -1,6 +1,7 @@
 //! An operator in the test's process, without a server.
 
 use parking_lot::Mutex;
+use std::future::{Ready, ready};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -142,6 +143,18 @@ pub(crate) struct Log(Arc<Mutex<Vec<String>>>);
 impl Log {
     pub(crate) fn note(&self, line: impl Into<String>) {
         self.0.lock().push(line.into());
+    }
+
+    /// A handler with one argument that notes each of its calls.
+    pub(crate) fn noting<A>(
+        &self,
+        line: impl Fn(A) -> String + Send + Sync + 'static,
+    ) -> impl Fn(A) -> Ready<()> + Send + Sync + 'static {
+        let log = self.clone();
+        move |argument| {
+            log.note(line(argument));
+            ready(())
+        }
     }
 
     pub(crate) fn lines(&self) -> Vec<String> {

@@ -75,15 +75,12 @@ impl CacheSelection for Part {
 #[tokio::test(start_paused = true)]
 async fn half_of_the_objects_are_handled_and_the_other_half_is_handed_over_without_a_deletion() {
     let log = Log::default();
-    let (handled, deleted) = (log.clone(), log.clone());
+    let handled = log.clone();
     let (retriever, events) = channel(["a", "b", "c", "d"].map(|name| config(name, "1"))).unwrap();
     let controller = Controller::builder::<ConfigMap>("half")
         .resync(None)
         .retriever(retriever)
-        .deleted(move |config: Arc<ConfigMap>| {
-            deleted.note(format!("deleted {}", config.name_any()));
-            async {}
-        })
+        .deleted(log.noting(|config: Arc<ConfigMap>| format!("deleted {}", config.name_any())))
         .handler(move |config: Arc<ConfigMap>| {
             handled.note(format!("handled {}", config.name_any()));
             // A requeue that is planned goes with its object.

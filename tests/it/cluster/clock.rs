@@ -27,11 +27,7 @@ fn config(name: &str) -> ConfigMap {
 
 /// A controller that notes the objects that it handles, as the leader.
 fn elected(log: &Log) -> Controller {
-    let log = log.clone();
-    let note = move |config: Arc<ConfigMap>| {
-        log.note(config.name_any());
-        async {}
-    };
+    let note = log.noting(|config: Arc<ConfigMap>| config.name_any());
     let builder = Controller::builder::<ConfigMap>("elected").leader_election(LeaderElection::new());
     builder.resync(None).handler(note).build().unwrap()
 }
@@ -94,11 +90,7 @@ async fn a_leader_renews_its_lease_by_the_clock_of_the_test(cluster: Cluster) ->
 async fn a_change_that_a_silent_watch_withholds_is_seen_within_180_seconds(cluster: Cluster) -> Result<()> {
     let silent = cluster.faults().on_event(WatchEvent::Added.of("configmaps").named("a")).nth(1).stall();
     let log = Log::default();
-    let noted = log.clone();
-    let note = move |config: Arc<ConfigMap>| {
-        noted.note(config.name_any());
-        async {}
-    };
+    let note = log.noting(|config: Arc<ConfigMap>| config.name_any());
     let controller = Controller::builder::<ConfigMap>("notes").resync(None).handler(note).build()?;
     let running = cluster.run([controller]).await?;
 
@@ -137,11 +129,7 @@ async fn a_back_off_of_1000_seconds_passes(cluster: Cluster) -> Result<()> {
 #[kooper::test(start_paused = true)]
 async fn a_resync_of_24_hours_comes(cluster: Cluster) -> Result<()> {
     let log = Log::default();
-    let noted = log.clone();
-    let note = move |_: Arc<ConfigMap>, call: Call| {
-        noted.note(call.reasons().to_string());
-        async {}
-    };
+    let note = log.noting(|call: Call| call.reasons().to_string());
     let builder = Controller::builder::<ConfigMap>("daily").fields("metadata.name=a").resync(DAY);
     let running = cluster.run([builder.handler(note).build()?]).await?;
     cluster.create(&config("a")).await?;

@@ -43,16 +43,13 @@ fn ours() -> Builder<ConfigMap> {
 
 /// Notes the keys of its calls, and the objects that a reader has.
 fn noted(log: &Log) -> Result<Controller> {
-    let (called, removed) = (log.clone(), log.clone());
+    let called = log.clone();
     let call = move |config: Arc<ConfigMap>, all: Reader<ConfigMap>| {
         let readable = all.list().filter(|one| one.key().name() == "one").count();
         called.note(format!("{} of {readable}", config.namespace().unwrap_or_default()));
         async {}
     };
-    let remove = move |config: Arc<ConfigMap>| {
-        removed.note(format!("deleted {}", config.namespace().unwrap_or_default()));
-        async {}
-    };
+    let remove = log.noting(|config: Arc<ConfigMap>| format!("deleted {}", config.namespace().unwrap_or_default()));
     Ok(ours().handler(call).deleted(remove).build()?)
 }
 
@@ -168,11 +165,7 @@ async fn deleted_is_called_for_the_objects_of_a_namespace_that_is_deleted(cluste
 }
 
 fn cleaning(log: &Log, on_leave: bool) -> Result<Controller> {
-    let cleaned = log.clone();
-    let cleanup = move |config: Arc<ConfigMap>| {
-        cleaned.note(format!("cleaned {}", config.namespace().unwrap_or_default()));
-        async {}
-    };
+    let cleanup = log.noting(|config: Arc<ConfigMap>| format!("cleaned {}", config.namespace().unwrap_or_default()));
     let builder = ours().handler(async || {}).cleanup("example.com/ours", cleanup);
     Ok(if on_leave { builder.cleanup_on_leave() } else { builder }.build()?)
 }

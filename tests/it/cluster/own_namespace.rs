@@ -11,11 +11,7 @@ use serde_json::json;
 use crate::fixture::{self, Log, eventually};
 
 fn noted(log: &Log) -> Result<Controller> {
-    let log = log.clone();
-    let note = move |config: Arc<ConfigMap>| {
-        log.note(config.namespace().unwrap_or_default());
-        async {}
-    };
+    let note = log.noting(|config: Arc<ConfigMap>| config.namespace().unwrap_or_default());
     Ok(ConfigMap::controller("noted").labels("noted=yes").own_namespace().handler(note).build()?)
 }
 

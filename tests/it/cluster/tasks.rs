@@ -45,13 +45,9 @@ async fn a_task_reads_synced_caches_when_it_starts_and_again_after_its_interval(
 
 /// A task whose runs are noted.
 fn noted(log: &Log, election: bool) -> Result<Controller> {
-    let log = log.clone();
     let builder = Task::builder("noted", 10 * MINUTE);
     let builder = if election { builder.leader_election(LeaderElection::new()) } else { builder };
-    let note = move |call: Call| {
-        log.note(call.reasons().to_string());
-        async {}
-    };
+    let note = log.noting(|call: Call| call.reasons().to_string());
     Ok(builder.handler(note).build()?)
 }
 
@@ -170,11 +166,7 @@ async fn a_task_with_a_schedule_runs_at_its_times_and_retries_a_run_that_fails()
 async fn the_next_leader_waits_for_the_next_time_of_a_schedule(cluster: Cluster) -> Result<()> {
     let (first, second) = (Log::default(), Log::default());
     let replica = |log: &Log| {
-        let log = log.clone();
-        let note = move |call: Call| {
-            log.note(call.now().strftime("%M").to_string());
-            async {}
-        };
+        let note = log.noting(|call: Call| call.now().strftime("%M").to_string());
         Task::cron("noted", "*/10 * * * *").leader_election(LeaderElection::new()).handler(note).build()
     };
     let leader = cluster.run([replica(&first)?]).await?;
@@ -193,11 +185,7 @@ async fn the_next_leader_waits_for_the_next_time_of_a_schedule(cluster: Cluster)
 #[kooper::test(start_paused = true)]
 async fn a_replica_that_leads_again_waits_for_the_next_time_of_a_schedule(cluster: Cluster) -> Result<()> {
     let log = Log::default();
-    let noted = log.clone();
-    let note = move |call: Call| {
-        noted.note(call.now().strftime("%M").to_string());
-        async {}
-    };
+    let note = log.noting(|call: Call| call.now().strftime("%M").to_string());
     let task = Task::cron("noted", "*/10 * * * *").leader_election(LeaderElection::new()).handler(note).build()?;
     let running = cluster.run([task]).await?;
     eventually("the leader runs it", || log.count() == 1).await;

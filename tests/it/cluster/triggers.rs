@@ -18,11 +18,7 @@ const MINUTE: Duration = Duration::from_secs(60);
 /// A controller that notes its calls, as the leader, and what triggers them for all objects.
 fn elected(log: &Log) -> Result<(UnboundedSender<()>, Controller)> {
     let (send, mut triggers) = unbounded_channel();
-    let log = log.clone();
-    let note = move |config: Arc<ConfigMap>, call: Call| {
-        log.note(format!("{}: {}", config.name_any(), call.reasons()));
-        async {}
-    };
+    let note = log.noting(|call: Call| format!("{}: {}", call.key().name(), call.reasons()));
     let builder = Controller::builder::<ConfigMap>("triggered").labels("app=shop").pause("example.com/pause");
     let builder = builder.leader_election(LeaderElection::new()).resync(None);
     let triggers = ReconcileAll(stream::poll_fn(move |context| triggers.poll_recv(context)));

@@ -18,16 +18,13 @@ const USER: &str = "selected-namespaces";
 
 /// Notes the namespace and the value of each object.
 fn replica(cluster: &ControlPlane, who: &'static str, log: &Log) -> Replica {
-    let (called, removed) = (log.clone(), log.clone());
+    let called = log.clone();
     let call = move |config: Arc<ConfigMap>| {
         let value = config.data.as_ref().and_then(|data| data.get("value").cloned()).unwrap_or_default();
         called.note(format!("{who}: {} {value}", config.namespace().unwrap_or_default()));
         async {}
     };
-    let remove = move |call: Call| {
-        removed.note(format!("{who}: {} deleted", call.key().namespace().unwrap_or_default()));
-        async {}
-    };
+    let remove = log.noting(move |call: Call| format!("{who}: {} deleted", call.key().namespace().unwrap_or_default()));
     let controller =
         Controller::builder::<ConfigMap>("teams").namespace_selector("selected-team=a").fields("metadata.name=one");
     let controller = controller.resync(None).leader_election(quick(LEASES)).handler(call).deleted(remove);

@@ -21,16 +21,12 @@ use crate::live::{configmap, connection};
 
 /// A controller that logs the replica, the ConfigMap and the reasons of each call.
 fn noting(namespace: &str, who: &'static str, log: &Log) -> Builder<ConfigMap> {
-    let log = log.clone();
     Controller::builder::<ConfigMap>("notes")
         .namespaces([namespace])
         .when(|object: &ConfigMap| object.metadata.name.as_deref() != Some("kube-root-ca.crt"))
         .resync(None)
         .leader_election(quick(namespace))
-        .handler(move |call: Call| {
-            log.note(format!("{who} {} {}", call.key().name(), call.reasons()));
-            async {}
-        })
+        .handler(log.noting(move |call: Call| format!("{who} {} {}", call.key().name(), call.reasons())))
 }
 
 #[test]
@@ -51,17 +47,13 @@ fn one_replica_handles_all_objects_and_a_standby_with_a_warm_cache_takes_over_wh
         wait_for(&log, &format!("first {name} leader"));
     }
     let state = inits.clone();
-    let log_of_second = log.clone();
     let second = Controller::builder::<ConfigMap>("notes")
         .namespaces([namespace])
         .when(|object: &ConfigMap| object.metadata.name.as_deref() != Some("kube-root-ca.crt"))
         .leader_election(quick(namespace))
         .resync(None)
         .init(count(&state))
-        .handler(move |call: Call| {
-            log_of_second.note(format!("second {} {}", call.key().name(), call.reasons()));
-            async {}
-        });
+        .handler(log.noting(|call: Call| format!("second {} {}", call.key().name(), call.reasons())));
     let second = Replica::start(connection(cluster.kubeconfig(), None), [second.build().unwrap()]);
     second.wait_for_ready(true, &["notes: standby: the lease is held by "]);
 
@@ -89,7 +81,7 @@ fn a_lease_is_renewed_while_init_blocks_its_thread() {
     let namespace = "leader-init";
     let Some(cluster) = cluster(namespace) else { return };
     let (log, inits) = (Log::default(), Arc::new(AtomicUsize::new(0)));
-    let (count, noted) = (inits.clone(), log.clone());
+    let count = inits.clone();
     let (done, release) = mpsc::channel();
     let release = Arc::new(Mutex::new(release));
     let blocking = Controller::builder::<ConfigMap>("blocking")
@@ -100,10 +92,7 @@ fn a_lease_is_renewed_while_init_blocks_its_thread() {
             release.lock().recv_timeout(2 * TIMEOUT).unwrap();
             std::future::ready(Ok::<_, kooper::BoxError>(()))
         })
-        .handler(move |call: Call| {
-            noted.note(call.key().name().to_owned());
-            async {}
-        });
+        .handler(log.noting(|call: Call| call.key().name().to_owned()));
     let replica = Replica::with_one_thread(cluster, blocking);
     replica.wait_until_leads("shop-blocking");
     eventually("`init` blocks", || inits.load(Ordering::SeqCst) == 1);
@@ -271,14 +260,10 @@ fn leader_election_works_with_a_custom_retriever() {
     let Some(cluster) = cluster(namespace) else { return };
     let log = Log::default();
     let own = |who: &'static str| {
-        let log = log.clone();
         Controller::builder::<ConfigMap>("own")
             .retriever(fixed([config("a", "1")]).unwrap())
             .leader_election(quick(namespace))
-            .handler(move |call: Call| {
-                log.note(format!("{who} {} {}", call.key().name(), call.reasons()));
-                async {}
-            })
+            .handler(log.noting(move |call: Call| format!("{who} {} {}", call.key().name(), call.reasons())))
     };
     let first = Replica::on(cluster, own("first"));
     wait_for(&log, "first a leader");

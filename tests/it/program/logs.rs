@@ -216,11 +216,8 @@ async fn an_object_corrected_by_a_filtered_change_is_handled_or_forgotten() {
 
     // A change that the filters ignore may still make the object decode.
     let (retriever, events) = channel::<ConfigMap>([config("good", "1")]).unwrap();
-    let seen = log.clone();
-    let changed = builder("changed").changed([Changed::Labels]).retriever(retriever).handler(move |call: Call| {
-        seen.note(call.key().name());
-        async {}
-    });
+    let changed = builder("changed").changed([Changed::Labels]).retriever(retriever);
+    let changed = changed.handler(log.noting(|call: Call| call.key().name().to_owned()));
     let running = run([changed.build().unwrap()]);
     events.add(&poison).unwrap();
     eventually("it is reported", || running.health.ready().is_ok_and(|text| text.contains("test/poison"))).await;

@@ -49,14 +49,10 @@ impl MetricsRecorder for Panics {
 #[tokio::test(start_paused = true)]
 async fn a_recorder_that_panics_loses_only_measurements() {
     let log = Log::default();
-    let seen = log.clone();
     let (retriever, events) = channel([config("a", "1")]).unwrap();
     let controller = builder("measured")
         .retriever(retriever)
-        .handler(move |call: Call| {
-            seen.note(format!("{} {}", call.key().name(), call.reasons()));
-            async {}
-        })
+        .handler(log.noting(|call: Call| format!("{} {}", call.key().name(), call.reasons())))
         .build()
         .unwrap();
     let operator = Operator::builder().controller(controller).metrics(Arc::new(Panics)).build().unwrap();
@@ -96,11 +92,8 @@ impl<R: Retriever<ConfigMap>> Retriever<ConfigMap> for PanickingRetriever<R> {
 async fn a_controller_whose_retriever_panics_at_the_start_is_started_again() {
     let (retriever, log) =
         (PanickingRetriever(fixed([config("a", "1")]).unwrap(), AtomicUsize::new(0)), Log::default());
-    let seen = log.clone();
-    let controller = builder("panics").retriever(retriever).handler(move |call: Call| {
-        seen.note(call.key().name());
-        async {}
-    });
+    let controller =
+        builder("panics").retriever(retriever).handler(log.noting(|call: Call| call.key().name().to_owned()));
     let running = run([controller.build().unwrap()]);
     let panicked = "`retriever` failed: it panicked: no silence";
     eventually("the panic", || running.health.ready().is_err_and(|why| why.contains(panicked))).await;

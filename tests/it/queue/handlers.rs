@@ -39,14 +39,10 @@ async fn every_object_is_handled_once_at_start_and_then_on_each_change() {
 #[tokio::test(start_paused = true)]
 async fn each_object_is_reconciled_again_within_each_resync_interval() {
     let log = Log::default();
-    let seen = log.clone();
     let _running = Controller::builder::<ConfigMap>("resync")
         .resync(Duration::from_secs(45))
         .retriever(fixed([config("a", "1")]).unwrap())
-        .handler(move |call: Call| {
-            seen.note(call.reasons().to_string());
-            async {}
-        })
+        .handler(log.noting(|call: Call| call.reasons().to_string()))
         .start();
     let start = Instant::now();
     eventually("five calls", || log.count() == 5).await;
@@ -219,14 +215,8 @@ async fn an_object_that_does_not_decode_is_reported_and_the_others_are_handled()
     let (retriever, events) = channel::<ConfigMap>((0..100).map(|n| config(&format!("o-{n}"), "1"))).unwrap();
     events.add(&bad).unwrap();
     let log = Log::default();
-    let seen = log.clone();
-    let running = builder("poison")
-        .retriever(retriever)
-        .handler(move |object: Arc<ConfigMap>| {
-            seen.note(object.name_any());
-            async {}
-        })
-        .start();
+    let running =
+        builder("poison").retriever(retriever).handler(log.noting(|object: Arc<ConfigMap>| object.name_any())).start();
     let errors = "kooper_decode_errors_total{controller=\"poison\"}";
     eventually("the good ones", || log.count() == 100).await;
     eventually("the bad one counted", || running.metric(errors) == Some(1.0)).await;
@@ -327,7 +317,7 @@ fn an_object_that_is_created_again_is_handled_once_the_stuck_deletion_of_its_nam
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(4).enable_time().build().unwrap();
     let release = Arc::new(std::sync::Barrier::new(2));
     let log = Log::default();
-    let (handled, deleted, barrier) = (log.clone(), log.clone(), release.clone());
+    let (deleted, barrier) = (log.clone(), release.clone());
     runtime.block_on(async {
         let (retriever, events) = channel([config("a", "1")]).unwrap();
         let running = builder("blocked")
@@ -343,10 +333,7 @@ fn an_object_that_is_created_again_is_handled_once_the_stuck_deletion_of_its_nam
                     barrier.wait();
                 }
             })
-            .handler(move |object: Arc<ConfigMap>| {
-                handled.note(format!("handled {}", object.data.as_ref().unwrap()["value"]));
-                async {}
-            })
+            .handler(log.noting(|object: Arc<ConfigMap>| format!("handled {}", object.data.as_ref().unwrap()["value"])))
             .start();
         eventually("the first object", || log.lines() == ["handled 1"]).await;
         events.delete(&config("a", "1")).unwrap();

@@ -51,11 +51,7 @@ async fn a_retriever_of_two_closures_can_be_wrapped_by_another() {
         Ok(stream::iter([Ok(event)]).chain(stream::pending()))
     };
     let log = Log::default();
-    let seen = log.clone();
-    let handler = move |object: Arc<ConfigMap>| {
-        seen.note(format!("{} {}", object.name_any(), value(&object)));
-        async {}
-    };
+    let handler = log.noting(|object: Arc<ConfigMap>| format!("{} {}", object.name_any(), value(&object)));
     let retriever = Hiding(from_fns::<ConfigMap, _, _, _, _, _>(list, watch), "hidden");
     let _running = builder("closures").retriever(retriever).handler(handler).start();
     eventually("what is listed and what is watched", || log.count() == 2).await;

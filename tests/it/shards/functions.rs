@@ -113,11 +113,7 @@ async fn deleted_is_called_by_the_owner_and_not_because_a_shard_has_left(cluster
     let log = Log::default();
     let objects = create(&cluster, 24).await?;
     let start = || {
-        let log = log.clone();
-        let deleted = move |config: Arc<ConfigMap>| {
-            log.note(config.name_any());
-            async {}
-        };
+        let deleted = log.noting(|config: Arc<ConfigMap>| config.name_any());
         builder().deleted(deleted).handler(async || {}).build()
     };
     let first = cluster.run([start()?]).await?;

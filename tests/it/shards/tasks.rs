@@ -139,11 +139,8 @@ async fn a_task_runs_although_its_objects_are_listed_long_after_its_shard_was_ga
     permit_everything(&cluster).await?;
     let (notes, log, fails) = (Notes::default(), Log::default(), Arc::new(AtomicBool::new(true)));
     let objects = create(&cluster, 3).await?;
-    let noted = log.clone();
-    let task = Task::builder("late", MINUTE).shard_of("notes").handler(move |_: Reader<Secret>| {
-        noted.note("run");
-        async {}
-    });
+    let task =
+        Task::builder("late", MINUTE).shard_of("notes").handler(log.noting(|_: Reader<Secret>| "run".to_owned()));
     let controllers = [noting("a", &notes).build()?, task.build()?];
     let replica = replica_of(&cluster, controllers, failing("/secrets", &fails));
     tokio::time::sleep(SETTLE).await;

@@ -160,15 +160,6 @@ async fn a_timer_of_an_object_whose_shard_moves_runs_in_the_new_owner_alone(clus
     notes.stop_and_check([first]).await
 }
 
-/// Notes each run of a task in a replica.
-fn run(log: &Log, line: String) -> impl Fn() -> std::future::Ready<()> + Send + Sync + 'static {
-    let log = log.clone();
-    move || {
-        log.note(line.clone());
-        std::future::ready(())
-    }
-}
-
 #[kooper::test(start_paused = true)]
 async fn a_task_beside_shards_runs_in_one_replica_or_everywhere(cluster: Cluster) -> Result<()> {
     let (notes, log) = (Notes::default(), Log::default());
@@ -178,8 +169,8 @@ async fn a_task_beside_shards_runs_in_one_replica_or_everywhere(cluster: Cluster
         let everywhere = Task::builder("everywhere", MINUTE).everywhere();
         Ok([
             noting(who, &notes).build()?,
-            leader.handler(run(&log, format!("{who} as leader"))).build()?,
-            everywhere.handler(run(&log, format!("{who} everywhere"))).build()?,
+            leader.handler(log.noting(move |_: Call| format!("{who} as leader"))).build()?,
+            everywhere.handler(log.noting(move |_: Call| format!("{who} everywhere"))).build()?,
         ])
     };
     let [first, second] = [cluster.run(start("a")?).await?, cluster.run(start("b")?).await?];

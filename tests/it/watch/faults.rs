@@ -223,16 +223,12 @@ fn a_child_that_is_deleted_in_a_gap_enqueues_its_owner() {
         gone()
     });
     let log = Log::default();
-    let calls = log.clone();
     let controller = Controller::builder::<ConfigMap>("parents")
         .namespaces([namespace])
         .fields("metadata.name=first")
         .resync(None)
         .owns(Secret::all())
-        .handler(move |call: Call| {
-            calls.note(call.reasons().to_string());
-            async {}
-        })
+        .handler(log.noting(|call: Call| call.reasons().to_string()))
         .build()
         .unwrap();
     let live = Live::start(plain_connection(proxy.address()), [controller]);

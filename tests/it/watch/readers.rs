@@ -34,13 +34,11 @@ fn child(namespace: &str, name: &str, owner: (&str, &str, &str), uid: &str) -> V
 
 /// A controller of ConfigMaps that notes why each is handled, one at a time.
 fn notes(name: &str, namespaces: &[&str], log: &Log) -> Builder<ConfigMap> {
-    let log = log.clone();
-    Controller::builder::<ConfigMap>(name).namespaces(namespaces.iter().copied()).resync(None).workers(1).handler(
-        move |call: Call| {
-            log.note(format!("{}: {}", call.key(), call.reasons()));
-            async {}
-        },
-    )
+    Controller::builder::<ConfigMap>(name)
+        .namespaces(namespaces.iter().copied())
+        .resync(None)
+        .workers(1)
+        .handler(log.noting(|call: Call| format!("{}: {}", call.key(), call.reasons())))
 }
 
 /// Waits until the line was logged this many times.
@@ -276,11 +274,9 @@ fn a_type_that_panics_while_it_is_decoded_loses_no_key_of_another_controller() {
         Some(ObjectKey::new(secret.0.namespace().as_deref(), name))
     };
     let fragile = notes("fragile", &[namespace], &log).watches::<Fragile, _, _>(map).build().unwrap();
-    let note = seen.clone();
-    let secrets = Controller::builder::<Secret>("secrets").namespaces([namespace]).handler(move |call: Call| {
-        note.note(call.key().name().to_owned());
-        async {}
-    });
+    let secrets = Controller::builder::<Secret>("secrets")
+        .namespaces([namespace])
+        .handler(seen.noting(|call: Call| call.key().name().to_owned()));
     let live = Live::on(cluster, [fragile, secrets.build().unwrap()]);
     for name in &names {
         seen.wait_for(name);
@@ -378,14 +374,11 @@ async fn a_trigger_for_all_calls_the_handler_once_for_each_object_and_keys_come_
 
 /// A controller that notes calls of its handler and of `deleted`.
 fn mourns(log: &Log) -> Builder<ConfigMap> {
-    let (handled, deletions) = (log.clone(), log.clone());
+    let deletions = log.clone();
     let value = |config: &ConfigMap| config.data.as_ref().unwrap()["value"].clone();
     Controller::builder::<ConfigMap>("mourns")
         .resync(None)
-        .handler(move |config: Arc<ConfigMap>| {
-            handled.note(format!("handler: {} {}", config.name_any(), value(&config)));
-            async {}
-        })
+        .handler(log.noting(move |config: Arc<ConfigMap>| format!("handler: {} {}", config.name_any(), value(&config))))
         .deleted(move |config: Arc<ConfigMap>, gone: Gone| {
             deletions.note(format!("deleted: {} {} {gone:?}", config.name_any(), value(&config)));
             async {}

@@ -19,15 +19,11 @@ use crate::fixture::{Log, Start, builder, config, eventually, with_name};
 async fn a_change_outside_of_the_configured_sections_calls_no_handler() {
     let (retriever, events) = channel([config("a", "1")]).unwrap();
     let log = Log::default();
-    let seen = log.clone();
     let _running = builder("changed")
         .changed([Changed::Generation])
         .while_deleting()
         .retriever(retriever)
-        .handler(move |call: Call| {
-            seen.note(call.reasons().to_string());
-            async {}
-        })
+        .handler(log.noting(|call: Call| call.reasons().to_string()))
         .start();
     eventually("the first list", || log.count() == 1).await;
     let mut labelled = config("a", "1");
@@ -50,15 +46,11 @@ async fn a_change_of_the_status_alone_calls_no_handler_with_changed_generation()
     web.metadata.generation = Some(1);
     let (retriever, events) = channel([web.clone()]).unwrap();
     let log = Log::default();
-    let seen = log.clone();
     let _running = Controller::builder::<Deployment>("status-only")
         .resync(None)
         .changed([Changed::Generation])
         .retriever(retriever)
-        .handler(move |object: Arc<Deployment>| {
-            seen.note(format!("{:?}", object.metadata.generation));
-            async {}
-        })
+        .handler(log.noting(|object: Arc<Deployment>| format!("{:?}", object.metadata.generation)))
         .start();
     eventually("the first list", || log.count() == 1).await;
     web.status = Some(DeploymentStatus { replicas: Some(3), ..DeploymentStatus::default() });
@@ -78,7 +70,6 @@ async fn a_change_of_the_status_alone_calls_no_handler_with_changed_generation()
 async fn when_is_called_for_events_the_first_list_and_resyncs() {
     let (retriever, events) = channel([config("yes", "1"), config("no", "0")]).unwrap();
     let log = Log::default();
-    let seen = log.clone();
     let open = Arc::new(AtomicU32::new(0));
     let gate = open.clone();
     let _running = Controller::builder::<ConfigMap>("when")
@@ -87,10 +78,7 @@ async fn when_is_called_for_events_the_first_list_and_resyncs() {
             object.data.as_ref().is_some_and(|data| data["value"] == "1") || gate.load(Ordering::SeqCst) == 1
         })
         .retriever(retriever)
-        .handler(move |call: Call| {
-            seen.note(format!("{} {}", call.key().name(), call.reasons()));
-            async {}
-        })
+        .handler(log.noting(|call: Call| format!("{} {}", call.key().name(), call.reasons())))
         .start();
     eventually("the first list", || log.lines() == ["yes initial"]).await;
     events.modify(&config("yes", "0")).unwrap();
@@ -141,15 +129,13 @@ async fn only_a_change_of_a_named_field_calls_the_handler_also_after_missed_vers
     };
     let (retriever, events) = channel([sized(1, false)]).unwrap();
     let log = Log::default();
-    let seen = log.clone();
     let _running = Controller::builder::<Deployment>("fields")
         .resync(None)
         .changed([Changed::Field("spec.replicas"), Changed::Field("metadata.labels['app']")])
         .retriever(retriever)
-        .handler(move |object: Arc<Deployment>| {
-            seen.note(format!("{:?}", object.spec.as_ref().and_then(|spec| spec.replicas)));
-            async {}
-        })
+        .handler(
+            log.noting(|object: Arc<Deployment>| format!("{:?}", object.spec.as_ref().and_then(|spec| spec.replicas))),
+        )
         .start();
     eventually("the first list", || log.count() == 1).await;
     events.modify(&sized(1, true)).unwrap();

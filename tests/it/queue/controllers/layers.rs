@@ -71,15 +71,11 @@ async fn the_first_layer_is_the_outermost() {
 #[tokio::test(start_paused = true)]
 async fn a_layer_that_panics_fails_only_that_call() {
     let log = Log::default();
-    let seen = log.clone();
     let running = Controller::builder::<ConfigMap>("strict")
         .workers(1)
         .retriever(fixed([config("bad", "1"), config("good", "1")]).unwrap())
         .layer(Before(|key: &ObjectKey| assert_ne!(key.name(), "bad")))
-        .handler(move |call: Call| {
-            seen.note(call.key().name().to_owned());
-            async {}
-        })
+        .handler(log.noting(|call: Call| call.key().name().to_owned()))
         .start();
     let panics = "controller_runtime_reconcile_panics_total{controller=\"strict\"}";
     eventually("both", || log.count() == 1 && running.metric(panics) >= Some(2.0)).await;

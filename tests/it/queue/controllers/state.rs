@@ -65,15 +65,11 @@ async fn a_state_given_to_the_builder_is_shared_by_all_calls() {
 #[tokio::test(start_paused = true)]
 async fn an_init_that_hangs_does_not_delay_others() {
     let log = Log::default();
-    let seen = log.clone();
     let builder = |name: &str| Controller::builder::<ConfigMap>(name).retriever(fixed([config("a", "1")]).unwrap());
     let hangs = builder("hangs").init(std::future::pending::<Result<u8>>).handler(|| async {}).build().unwrap();
     let works = builder("works")
         .init(|| std::future::ready(Ok::<_, kooper::BoxError>(7u8)))
-        .handler(move |state: State<u8>| {
-            seen.note(state.to_string());
-            async {}
-        })
+        .handler(log.noting(|state: State<u8>| state.to_string()))
         .build()
         .unwrap();
     let running = run([hangs, works]);
