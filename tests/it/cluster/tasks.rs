@@ -101,16 +101,13 @@ async fn a_run_that_fails_or_panics_is_retried_before_the_next_interval() {
 #[tokio::test(start_paused = true)]
 async fn runs_do_not_overlap_and_those_that_are_missed_are_left_out() {
     let log = Log::default();
-    let (noted, begin) = (log.clone(), Instant::now());
-    let run = move || {
-        let log = noted.clone();
-        async move {
-            log.note(format!("begin {}", begin.elapsed().as_secs() / 60));
-            sleep(25 * MINUTE).await;
-            log.note("end");
-        }
+    let begin = Instant::now();
+    let run = move |log: State<Log>| async move {
+        log.note(format!("begin {}", begin.elapsed().as_secs() / 60));
+        sleep(25 * MINUTE).await;
+        log.note("end");
     };
-    let task = Task::builder("slow", 10 * MINUTE).timeout(None).handler(run).build().unwrap();
+    let task = Task::builder("slow", 10 * MINUTE).timeout(None).state(log.clone()).handler(run).build().unwrap();
     let running = fixture::run([task]);
     sleep(60 * MINUTE).await;
     eventually("it has run three times", || log.count() == 6).await;
@@ -124,15 +121,12 @@ async fn runs_do_not_overlap_and_those_that_are_missed_are_left_out() {
 #[tokio::test(start_paused = true)]
 async fn a_run_ends_at_its_timeout_and_a_stop_waits_for_it_no_longer_than_the_drain() {
     let cancelled = Log::default();
-    let noted = cancelled.clone();
-    let run = move |call: Call| {
-        let log = noted.clone();
-        async move {
-            call.cancelled().await;
-            log.note("cancelled");
-        }
+    let run = async |call: Call, log: State<Log>| {
+        call.cancelled().await;
+        log.note("cancelled");
     };
-    let task = Task::builder("waits", 60 * MINUTE).timeout(5 * MINUTE).handler(run).build().unwrap();
+    let task =
+        Task::builder("waits", 60 * MINUTE).timeout(5 * MINUTE).state(cancelled.clone()).handler(run).build().unwrap();
     let running = fixture::run([task]);
     eventually("the time is over", || cancelled.count() == 1).await;
     // It is retried.

@@ -53,17 +53,14 @@ async fn each_object_is_reconciled_again_within_each_resync_interval() {
 #[tokio::test(start_paused = true)]
 async fn a_panic_fails_only_the_call_of_its_key() {
     let log = Log::default();
-    let seen = log.clone();
     let objects: Vec<_> = (0..1000).map(|n| config(&format!("o-{n}"), "1")).chain([config("good", "1")]).collect();
     let running = builder("panics")
         .retries(0)
         .retriever(fixed(objects).unwrap())
-        .handler(move |object: Arc<ConfigMap>| {
-            let seen = seen.clone();
-            async move {
-                assert!(object.name_any() == "good", "out of milk");
-                seen.note(object.name_any());
-            }
+        .state(log.clone())
+        .handler(async |object: Arc<ConfigMap>, seen: State<Log>| {
+            assert!(object.name_any() == "good", "out of milk");
+            seen.note(object.name_any());
         })
         .start();
     eventually("the good one", || log.count() == 1).await;
@@ -163,17 +160,14 @@ async fn a_handler_that_requests_a_requeue_is_called_again_in_time() {
 #[tokio::test(start_paused = true)]
 async fn a_call_that_exceeds_its_timeout_is_cancelled_and_retried() {
     let log = Log::default();
-    let seen = log.clone();
     let running = builder("slow")
         .timeout(Duration::from_secs(30))
         .retriever(fixed([config("a", "1")]).unwrap())
-        .handler(move |call: Call| {
-            let seen = seen.clone();
-            async move {
-                seen.note(format!("attempt {}", call.attempt()));
-                if call.attempt() == 1 {
-                    std::future::pending::<()>().await;
-                }
+        .state(log.clone())
+        .handler(async |call: Call, seen: State<Log>| {
+            seen.note(format!("attempt {}", call.attempt()));
+            if call.attempt() == 1 {
+                std::future::pending::<()>().await;
             }
         })
         .start();
@@ -229,18 +223,15 @@ async fn an_object_that_does_not_decode_is_reported_and_the_others_are_handled()
 #[tokio::test(start_paused = true)]
 async fn a_stop_waits_for_running_handlers_and_starts_no_new_ones() {
     let log = Log::default();
-    let seen = log.clone();
     let running = builder("drain")
         .workers(1)
         .retriever(fixed([config("a", "1"), config("b", "1")]).unwrap())
-        .handler(move |call: Call| {
-            let seen = seen.clone();
-            async move {
-                seen.note("begun");
-                call.cancelled().await;
-                tokio::time::sleep(Duration::from_secs(10)).await;
-                seen.note("ended");
-            }
+        .state(log.clone())
+        .handler(async |call: Call, seen: State<Log>| {
+            seen.note("begun");
+            call.cancelled().await;
+            tokio::time::sleep(Duration::from_secs(10)).await;
+            seen.note("ended");
         })
         .start();
     eventually("the first call", || log.count() == 1).await;
@@ -351,17 +342,14 @@ fn an_object_that_is_created_again_is_handled_once_the_stuck_deletion_of_its_nam
 #[tokio::test(start_paused = true)]
 async fn a_call_that_exceeds_its_timeout_can_clean_up() {
     let log = Log::default();
-    let seen = log.clone();
     let running = builder("tidy")
         .retries(0)
         .timeout(Duration::from_secs(30))
         .retriever(fixed([config("a", "1")]).unwrap())
-        .handler(move |call: Call| {
-            let seen = seen.clone();
-            async move {
-                call.cancelled().await;
-                seen.note("tidied up");
-            }
+        .state(log.clone())
+        .handler(async |call: Call, seen: State<Log>| {
+            call.cancelled().await;
+            seen.note("tidied up");
         })
         .start();
     eventually("the end", || log.count() == 1).await;

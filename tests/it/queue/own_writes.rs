@@ -17,7 +17,7 @@ use kooper_tests::control_plane::ControlPlane;
 use kooper_tests::wait::{eventually, until};
 use serde_json::json;
 
-use crate::fixture::with_name;
+use crate::fixture::{Log, with_name};
 use crate::live::{Live, configmap, state};
 
 fn cluster(namespace: &str) -> Option<&'static ControlPlane> {
@@ -100,26 +100,20 @@ fn the_next_call_reads_the_objects_of_its_own_kind_that_the_last_one_created() {
 fn the_echo_of_its_own_write_does_not_run_a_failing_key_and_a_write_of_another_client_does() {
     let namespace = "own-writes-failing";
     let Some(cluster) = cluster(namespace) else { return };
-    let reasons: Arc<Mutex<Vec<String>>> = Arc::default();
-    let noted = reasons.clone();
+    let log = Log::default();
     let failing = builder("failing", namespace)
         .backoff(Duration::from_millis(20), Duration::from_secs(3600))
-        .handler(move |call: Call, patcher: Patcher<ConfigMap>| {
-            let reasons = noted.clone();
-            async move {
-                let number = {
-                    let mut reasons = reasons.lock();
-                    reasons.push(call.reasons().to_string());
-                    reasons.len()
-                };
-                // Each call writes more than the one before, and every second one removes what that has set.
-                for step in 0..number {
-                    let odd = (number % 2 == 1).then_some("yes");
-                    let written = json!({"data": {"step": format!("{number}.{step}"), "odd": odd}});
-                    patcher.patch(call.key(), PatchBody::merge(written)).await?;
-                }
-                Err::<(), BoxError>("it cannot work".into())
+        .state(log.clone())
+        .handler(async |call: Call, patcher: Patcher<ConfigMap>, log: State<Log>| {
+            log.note(call.reasons().to_string());
+            let number = log.count();
+            // Each call writes more than the one before, and every second one removes what that has set.
+            for step in 0..number {
+                let odd = (number % 2 == 1).then_some("yes");
+                let written = json!({"data": {"step": format!("{number}.{step}"), "odd": odd}});
+                patcher.patch(call.key(), PatchBody::merge(written)).await?;
             }
+            Err::<(), BoxError>("it cannot work".into())
         })
         .build()
         .unwrap();
@@ -134,13 +128,12 @@ fn the_echo_of_its_own_write_does_not_run_a_failing_key_and_a_write_of_another_c
         .build()
         .unwrap();
     let live = Live::on(cluster, [failing, witness]);
-    let calls = || reasons.lock().len();
     // The delay doubles with each failure. After the tenth call it is ten seconds.
-    eventually("ten calls, and their last write", || calls() == 10 && *seen.lock() == "10.9");
-    let early: Vec<_> = reasons.lock().iter().skip(1).filter(|reasons| *reasons != "retry").cloned().collect();
+    eventually("ten calls, and their last write", || log.count() == 10 && *seen.lock() == "10.9");
+    let early: Vec<_> = log.lines().into_iter().skip(1).filter(|reasons| reasons != "retry").collect();
     assert!(early.is_empty(), "calls because of {early:?}");
     cluster.apply([configmap(namespace, "a", "1")]);
-    eventually("a call because of the change", || calls() == 11);
-    assert_eq!(reasons.lock().last().unwrap(), "modified");
+    eventually("a call because of the change", || log.count() == 11);
+    assert_eq!(log.lines().last().unwrap(), "modified");
     live.stop();
 }

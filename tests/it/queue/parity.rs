@@ -263,19 +263,16 @@ async fn a_list_that_always_fails_shows_its_cause() {
 #[tokio::test(start_paused = true)]
 async fn a_handler_that_changes_its_object_does_not_affect_other_calls() {
     let log = Log::default();
-    let seen = log.clone();
-    let handler = move |mut object: Arc<ConfigMap>| {
-        let seen = seen.clone();
-        async move {
-            let found = value(&object).to_owned();
-            // No other owner has it, not even the cache. A panic here would be retried, and note nothing.
-            Arc::get_mut(&mut object).unwrap().data = config("a", "spoilt").data;
-            assert_eq!(value(&object), "spoilt");
-            seen.note(found);
-            Action::requeue_after(Duration::from_secs(1))
-        }
+    let handler = async |mut object: Arc<ConfigMap>, seen: State<Log>| {
+        let found = value(&object).to_owned();
+        // No other owner has it, not even the cache. A panic here would be retried, and note nothing.
+        Arc::get_mut(&mut object).unwrap().data = config("a", "spoilt").data;
+        assert_eq!(value(&object), "spoilt");
+        seen.note(found);
+        Action::requeue_after(Duration::from_secs(1))
     };
-    let _running = builder("copies").retriever(fixed([config("a", "1")]).unwrap()).handler(handler).start();
+    let _running =
+        builder("copies").state(log.clone()).retriever(fixed([config("a", "1")]).unwrap()).handler(handler).start();
     eventually("three calls", || log.count() >= 3).await;
     assert_eq!(log.lines()[..3], ["1", "1", "1"]);
 }

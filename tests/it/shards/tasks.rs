@@ -157,15 +157,13 @@ async fn a_run_of_a_task_has_the_drain_time_after_a_stop(cluster: Cluster) -> Re
     permit_everything(&cluster).await?;
     for drain in [Duration::from_secs(20), Duration::MAX] {
         let (notes, log) = (Notes::default(), Log::default());
-        let noted = log.clone();
-        let task = Task::builder("long", 10 * MINUTE).shard_of("notes").handler(move || {
-            let noted = noted.clone();
-            async move {
+        let task = Task::builder("long", 10 * MINUTE).shard_of("notes").state(log.clone()).handler(
+            async |noted: State<Log>| {
                 noted.note("begins");
                 tokio::time::sleep(Duration::from_secs(15)).await;
                 noted.note("ends");
-            }
-        });
+            },
+        );
         let controllers = [noting("a", &notes).build()?, task.build()?];
         let replica = run_edited(Some(cluster.client()), controllers, |builder| {
             let builder = builder.program("shop").lease_namespace(cluster.namespace()).identity(new_identity());

@@ -165,26 +165,23 @@ fn handlers_that_always_panic_hang_or_fail_do_not_block_other_objects() {
     let Some(cluster) = ControlPlane::shared_in(namespace, all("1")) else { return };
 
     let seen = Seen::default();
-    let states = seen.clone();
     let controller = Controller::builder::<ConfigMap>("handlers")
         .namespaces([namespace])
         .resync(None)
         .workers(2)
         .timeout(Duration::from_millis(200))
-        .handler(move |object: Arc<ConfigMap>| {
-            let seen = states.clone();
-            async move {
-                let Some((name, value)) = state(&object) else { return Ok(()) };
-                match name {
-                    _ if value == "healed" => {}
-                    "panics" => panic!("out of milk"),
-                    "hangs" => std::future::pending().await,
-                    "fails" => return Err("never"),
-                    _ => {}
-                }
-                seen.note(name, value);
-                Ok(())
+        .state(seen.clone())
+        .handler(async |object: Arc<ConfigMap>, seen: State<Seen>| {
+            let Some((name, value)) = state(&object) else { return Ok(()) };
+            match name {
+                _ if value == "healed" => {}
+                "panics" => panic!("out of milk"),
+                "hangs" => std::future::pending().await,
+                "fails" => return Err("never"),
+                _ => {}
             }
+            seen.note(name, value);
+            Ok(())
         })
         .build()
         .unwrap();

@@ -236,24 +236,21 @@ fn applies(
     labels: &'static [(&'static str, &'static str)],
     log: &Log,
 ) -> Controller {
-    let log = log.clone();
-    let handler = move |parent: Arc<ConfigMap>, call: Call, secrets: OwnedApplier<Secret>| {
-        let log = log.clone();
-        async move {
-            let applied = secrets.apply_owned(&parent, &child_of(labels)).await;
-            let line = match &applied {
-                Ok(child) => format!("applied, label {}", child.labels().get("app").is_some()),
-                Err(error) => error.to_string(),
-            };
-            log.note(format!("{}: {line}", call.reasons()));
-            applied.map(drop)
-        }
+    let handler = move |parent: Arc<ConfigMap>, call: Call, secrets: OwnedApplier<Secret>, log: State<Log>| async move {
+        let applied = secrets.apply_owned(&parent, &child_of(labels)).await;
+        let line = match &applied {
+            Ok(child) => format!("applied, label {}", child.labels().get("app").is_some()),
+            Err(error) => error.to_string(),
+        };
+        log.note(format!("{}: {line}", call.reasons()));
+        applied.map(drop)
     };
     Controller::builder::<ConfigMap>("parents")
         .namespaces([namespace])
         .fields("metadata.name=parent")
         .resync(None)
         .owns(children)
+        .state(log.clone())
         .handler(handler)
         .build()
         .unwrap()
@@ -345,22 +342,19 @@ fn a_write_does_not_wait_for_a_cache_that_does_not_select_it() {
     let objects = [configmap(namespace, "parent", "1"), secret(namespace, "child", &json!({}))];
     let Some(cluster) = ControlPlane::shared_in(namespace, objects) else { return };
     let log = Log::default();
-    let seen = log.clone();
-    let handler = move |call: Call, _shop: Reader<Secret, OfShop>, secrets: Patcher<Secret>| {
-        let log = seen.clone();
-        async move {
-            let key = ObjectKey::namespaced("narrow-waits", "child");
-            let written = json!({"metadata": {"annotations": {"written": log.count().to_string()}}});
-            secrets.patch(&key, PatchBody::merge(written)).await?;
-            log.note(call.reasons().to_string());
-            let again = log.count() < 20;
-            Ok::<_, AccessError>(if again { Action::requeue_after(Duration::from_millis(1)) } else { Action::done() })
-        }
+    let handler = async |call: Call, _shop: Reader<Secret, OfShop>, secrets: Patcher<Secret>, log: State<Log>| {
+        let key = ObjectKey::namespaced("narrow-waits", "child");
+        let written = json!({"metadata": {"annotations": {"written": log.count().to_string()}}});
+        secrets.patch(&key, PatchBody::merge(written)).await?;
+        log.note(call.reasons().to_string());
+        let again = log.count() < 20;
+        Ok::<_, AccessError>(if again { Action::requeue_after(Duration::from_millis(1)) } else { Action::done() })
     };
     let controller = Controller::builder::<ConfigMap>("writes")
         .namespaces([namespace])
         .fields("metadata.name=parent")
         .resync(None)
+        .state(log.clone())
         .handler(handler)
         .build()
         .unwrap();

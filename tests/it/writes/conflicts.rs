@@ -33,18 +33,14 @@ async fn warnings(cluster: &Cluster) -> usize {
 #[kooper::test(start_paused = true)]
 async fn a_write_to_any_version_is_sent_again_after_a_conflict(cluster: Cluster) -> Result<()> {
     let log = Log::default();
-    let noted = log.clone();
-    let handler = move |call: Call, patcher: Patcher<ConfigMap>| {
-        let log = noted.clone();
-        async move {
-            log.note("call");
-            patcher.patch(call.key(), PatchBody::merge(json!({"data": {"done": "yes"}}))).await?;
-            log.note("done");
-            Ok::<_, BoxError>(())
-        }
+    let handler = async |call: Call, patcher: Patcher<ConfigMap>, log: State<Log>| {
+        log.note("call");
+        patcher.patch(call.key(), PatchBody::merge(json!({"data": {"done": "yes"}}))).await?;
+        log.note("done");
+        Ok::<_, BoxError>(())
     };
     let conflicts = cluster.faults().on(Verb::Patch.of("configmaps")).first(3).reply(409);
-    let running = cluster.run([builder().handler(handler).build()?]).await?;
+    let running = cluster.run([builder().state(log.clone()).handler(handler).build()?]).await?;
     cluster.create(&config("a")).await?;
     eventually("it is done", || log.count() >= 2).await;
     assert_eq!((conflicts.times(), log.lines()[..2].join(" ")), (3, "call done".to_owned()));
@@ -54,20 +50,16 @@ async fn a_write_to_any_version_is_sent_again_after_a_conflict(cluster: Cluster)
 #[kooper::test(start_paused = true)]
 async fn a_conflict_costs_a_call_and_neither_a_back_off_nor_an_event(cluster: Cluster) -> Result<()> {
     let log = Log::default();
-    let noted = log.clone();
-    let handler = move |object: Arc<ConfigMap>, call: Call, patcher: Patcher<ConfigMap>| {
-        let log = noted.clone();
-        async move {
-            log.note(format!("{} {}", call.attempt(), call.reasons()));
-            let version = object.metadata.resource_version.as_deref();
-            let patch = json!({"metadata": {"resourceVersion": version}, "data": {"done": "yes"}});
-            patcher.patch(call.key(), PatchBody::merge(patch)).await?;
-            log.note("done");
-            Ok::<_, BoxError>(())
-        }
+    let handler = async |object: Arc<ConfigMap>, call: Call, patcher: Patcher<ConfigMap>, log: State<Log>| {
+        log.note(format!("{} {}", call.attempt(), call.reasons()));
+        let version = object.metadata.resource_version.as_deref();
+        let patch = json!({"metadata": {"resourceVersion": version}, "data": {"done": "yes"}});
+        patcher.patch(call.key(), PatchBody::merge(patch)).await?;
+        log.note("done");
+        Ok::<_, BoxError>(())
     };
     cluster.faults().on(Verb::Patch.of("configmaps")).first(3).reply(409);
-    let running = cluster.run([builder().handler(handler).build()?]).await?;
+    let running = cluster.run([builder().state(log.clone()).handler(handler).build()?]).await?;
     cluster.create(&config("a")).await?;
     let started = tokio::time::Instant::now();
     eventually("it is done", || log.lines().contains(&"done".to_owned())).await;

@@ -96,19 +96,15 @@ fn panics_hangs_and_errors_end_nothing_and_hold_up_no_other_object() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn calls_that_block_their_thread_end_nothing_and_hold_up_no_other_object() {
     let cluster = Cluster::start().await.unwrap().with_timeout(Duration::from_secs(120));
-    let handled = Arc::new(Mutex::new(BTreeSet::new()));
-    let seen = handled.clone();
-    let block = move |config: Arc<ConfigMap>| {
-        let seen = seen.clone();
-        async move {
-            if config.name_any().starts_with("blocking") {
-                std::thread::park_timeout(Duration::from_millis(20));
-            }
-            seen.lock().insert(config.name_any());
+    let handled = Arc::new(Mutex::new(BTreeSet::<String>::new()));
+    let block = async |config: Arc<ConfigMap>, seen: State<Arc<Mutex<BTreeSet<String>>>>| {
+        if config.name_any().starts_with("blocking") {
+            std::thread::park_timeout(Duration::from_millis(20));
         }
+        seen.lock().insert(config.name_any());
     };
     let builder = Controller::builder::<ConfigMap>("blocked").fields("metadata.namespace=default").resync(None);
-    let running = cluster.run([builder.handler(block).build().unwrap()]).await.unwrap();
+    let running = cluster.run([builder.state(handled.clone()).handler(block).build().unwrap()]).await.unwrap();
     let mut names = BTreeSet::new();
     for number in 0..100 {
         for kind in ["blocking", "other"] {

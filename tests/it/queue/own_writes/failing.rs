@@ -30,7 +30,6 @@ struct StallStatus {
 }
 
 /// The calls of a controller, all of which fail.
-#[derive(Clone)]
 struct Calls {
     log: Log,
     /// The time from the write to the end of a call.
@@ -52,22 +51,20 @@ impl Calls {
 
 /// A controller whose calls patch their own object.
 fn patching<K: Kind>(
-    builder: Builder<K>,
-    calls: Calls,
+    builder: Builder<K, K, Calls>,
     patch: impl Fn(String) -> PatchBody + Send + Sync + 'static,
 ) -> Result<Controller> {
-    let patch = Arc::new(patch);
-    let handler = move |call: Call, patcher: Patcher<K>| {
-        let (calls, patch) = (calls.clone(), patch.clone());
+    let handler = move |call: Call, patcher: Patcher<K>, calls: State<Calls>| {
+        let patch = patch(calls.begin(&call));
         async move {
-            patcher.patch(call.key(), patch(calls.begin(&call))).await?;
+            patcher.patch(call.key(), patch).await?;
             calls.end().await
         }
     };
     Ok(builder.handler(handler).build()?)
 }
 
-type Make<K> = fn(Builder<K>, Calls) -> Result<Controller>;
+type Make<K> = fn(Builder<K, K, Calls>) -> Result<Controller>;
 
 fn merge(value: Value) -> PatchBody {
     PatchBody::merge(value)
@@ -81,40 +78,34 @@ fn secret(name: &str, value: &str) -> Secret {
 
 /// Controllers of a kind without `metadata.generation`, by the fields that their calls write.
 const PLAIN: [(&str, Make<ConfigMap>); 14] = [
-    ("nothing", |builder, calls| patching(builder, calls, |_| merge(json!({})))),
-    ("annotation", |builder, calls| {
-        patching(builder, calls, |n| merge(json!({"metadata": {"annotations": {"calls": n}}})))
+    ("nothing", |builder| patching(builder, |_| merge(json!({})))),
+    ("annotation", |builder| patching(builder, |n| merge(json!({"metadata": {"annotations": {"calls": n}}})))),
+    ("label", |builder| patching(builder, |n| merge(json!({"metadata": {"labels": {"calls": n}}})))),
+    ("data", |builder| patching(builder, |n| merge(json!({"data": {"calls": n}})))),
+    ("json", |builder| {
+        patching(builder, |n| PatchBody::json(json!([{"op": "add", "path": "/data", "value": {"calls": n}}])))
     }),
-    ("label", |builder, calls| patching(builder, calls, |n| merge(json!({"metadata": {"labels": {"calls": n}}})))),
-    ("data", |builder, calls| patching(builder, calls, |n| merge(json!({"data": {"calls": n}})))),
-    ("json", |builder, calls| {
-        patching(builder, calls, |n| PatchBody::json(json!([{"op": "add", "path": "/data", "value": {"calls": n}}])))
-    }),
-    ("strategic", |builder, calls| patching(builder, calls, |n| PatchBody::strategic(json!({"data": {"calls": n}})))),
+    ("strategic", |builder| patching(builder, |n| PatchBody::strategic(json!({"data": {"calls": n}})))),
     // Every second call removes what the one before has written.
-    ("removal", |builder, calls| {
-        patching(builder, calls, |n| {
+    ("removal", |builder| {
+        patching(builder, |n| {
             let is_even = n.parse().is_ok_and(|n: u32| n.is_multiple_of(2));
             merge(json!({"data": {"even": is_even.then_some("yes")}}))
         })
     }),
-    ("apply", |builder, calls| {
-        let handler = move |call: Call, applier: Applier<ConfigMap>| {
-            let calls = calls.clone();
-            async move {
-                let mut object: ConfigMap = with_name(call.key().name());
-                object.data = Some([("calls".to_owned(), calls.begin(&call))].into());
-                applier.apply(&object).await?;
-                calls.end().await
-            }
+    ("apply", |builder| {
+        let handler = async |call: Call, applier: Applier<ConfigMap>, calls: State<Calls>| {
+            let mut object: ConfigMap = with_name(call.key().name());
+            object.data = Some([("calls".to_owned(), calls.begin(&call))].into());
+            applier.apply(&object).await?;
+            calls.end().await
         };
         Ok(builder.handler(handler).build()?)
     }),
     // More writes than a queue has ever kept of one object, and a mark that is removed at the end.
-    ("many", |builder, calls| {
-        let handler = move |call: Call, patcher: Patcher<ConfigMap>, configs: Reader<ConfigMap>| {
-            let calls = calls.clone();
-            async move {
+    ("many", |builder| {
+        let handler =
+            async |call: Call, patcher: Patcher<ConfigMap>, configs: Reader<ConfigMap>, calls: State<Calls>| {
                 let number = calls.begin(&call);
                 configs.get(call.key())?;
                 let busy = |busy| merge(json!({"metadata": {"annotations": {"busy": busy}}}));
@@ -125,65 +116,56 @@ const PLAIN: [(&str, Make<ConfigMap>); 14] = [
                 }
                 patcher.patch(call.key(), busy(None)).await?;
                 calls.end().await
+            };
+        Ok(builder.handler(handler).build()?)
+    }),
+    ("children", |builder| {
+        let handler = async |object: Arc<ConfigMap>, call: Call, secrets: OwnedApplier<Secret>, calls: State<Calls>| {
+            let number = calls.begin(&call);
+            for child in 0..12 {
+                let child = secret(&format!("{}-{child}", call.key().name()), &number);
+                secrets.apply_owned(&*object, &child).await?;
             }
+            calls.end().await
         };
         Ok(builder.handler(handler).build()?)
     }),
-    ("children", |builder, calls| {
-        let handler = move |object: Arc<ConfigMap>, call: Call, secrets: OwnedApplier<Secret>| {
-            let calls = calls.clone();
-            async move {
-                let number = calls.begin(&call);
-                for child in 0..12 {
-                    let child = secret(&format!("{}-{child}", call.key().name()), &number);
-                    secrets.apply_owned(&*object, &child).await?;
-                }
-                calls.end().await
-            }
-        };
-        Ok(builder.handler(handler).build()?)
-    }),
-    ("creation", |builder, calls| {
-        let handler = move |object: Arc<ConfigMap>, call: Call, secrets: Creator<Secret>| {
-            let calls = calls.clone();
-            async move {
-                let number = calls.begin(&call);
-                let child = secret(&format!("{}-{number}", call.key().name()), &number);
-                secrets.create(&owned_by(&*object, child)?).await?;
-                calls.end().await
-            }
+    ("creation", |builder| {
+        let handler = async |object: Arc<ConfigMap>, call: Call, secrets: Creator<Secret>, calls: State<Calls>| {
+            let number = calls.begin(&call);
+            let child = secret(&format!("{}-{number}", call.key().name()), &number);
+            secrets.create(&owned_by(&*object, child)?).await?;
+            calls.end().await
         };
         Ok(builder.owns(Secret::all()).handler(handler).build()?)
     }),
     // A child that no cache has before it is deleted.
-    ("deletion", |builder, calls| {
-        let handler = move |object: Arc<ConfigMap>, call: Call, secrets: Creator<Secret>, deleter: Deleter<Secret>| {
-            let calls = calls.clone();
-            async move {
-                let number = calls.begin(&call);
-                let child = secret(&format!("{}-{number}", call.key().name()), &number);
-                let child = secrets.create(&owned_by(&*object, child)?).await?;
-                deleter.delete_object(&child).await?;
-                calls.end().await
-            }
+    ("deletion", |builder| {
+        let handler = async |object: Arc<ConfigMap>,
+                             call: Call,
+                             secrets: Creator<Secret>,
+                             deleter: Deleter<Secret>,
+                             calls: State<Calls>| {
+            let number = calls.begin(&call);
+            let child = secret(&format!("{}-{number}", call.key().name()), &number);
+            let child = secrets.create(&owned_by(&*object, child)?).await?;
+            deleter.delete_object(&child).await?;
+            calls.end().await
         };
         Ok(builder.owns(Secret::all()).handler(handler).build()?)
     }),
-    ("finalizer", |builder, calls| {
+    ("finalizer", |builder| {
         let builder = builder.cleanup("example.com/fails", || async {});
-        patching(builder, calls, |n| merge(json!({"data": {"calls": n}})))
+        patching(builder, |n| merge(json!({"data": {"calls": n}})))
     }),
     // The object is written before the rest of the call.
-    ("twice", |builder, calls| {
-        let handler = move |call: Call, patcher: Patcher<ConfigMap>| {
-            let calls = calls.clone();
-            async move {
-                let number = calls.begin(&call);
-                patcher.patch(call.key(), merge(json!({"data": {"begun": number}}))).await?;
-                sleep(calls.rest).await;
-                patcher.patch(call.key(), merge(json!({"data": {"ended": number}}))).await?;
-                calls.end().await
-            }
+    ("twice", |builder| {
+        let handler = async |call: Call, patcher: Patcher<ConfigMap>, calls: State<Calls>| {
+            let number = calls.begin(&call);
+            patcher.patch(call.key(), merge(json!({"data": {"begun": number}}))).await?;
+            sleep(calls.rest).await;
+            patcher.patch(call.key(), merge(json!({"data": {"ended": number}}))).await?;
+            calls.end().await
         };
         Ok(builder.handler(handler).build()?)
     }),
@@ -191,19 +173,14 @@ const PLAIN: [(&str, Make<ConfigMap>); 14] = [
 
 /// Controllers of a kind with `metadata.generation`, by the fields that their calls write.
 const GENERATIONS: [(&str, Make<Stall>); 4] = [
-    ("nothing", |builder, calls| patching(builder, calls, |_| merge(json!({})))),
-    ("annotation", |builder, calls| {
-        patching(builder, calls, |n| merge(json!({"metadata": {"annotations": {"calls": n}}})))
-    }),
-    ("spec", |builder, calls| patching(builder, calls, |n| merge(json!({"spec": {"wares": n}})))),
-    ("status", |builder, calls| {
-        let handler = move |stall: Arc<Stall>, call: Call, statuses: StatusWriter<Stall>| {
-            let calls = calls.clone();
-            async move {
-                let status = StallStatus { calls: calls.begin(&call) };
-                statuses.apply_status(&stall, &status).await?;
-                calls.end().await
-            }
+    ("nothing", |builder| patching(builder, |_| merge(json!({})))),
+    ("annotation", |builder| patching(builder, |n| merge(json!({"metadata": {"annotations": {"calls": n}}})))),
+    ("spec", |builder| patching(builder, |n| merge(json!({"spec": {"wares": n}})))),
+    ("status", |builder| {
+        let handler = async |stall: Arc<Stall>, call: Call, statuses: StatusWriter<Stall>, calls: State<Calls>| {
+            let status = StallStatus { calls: calls.begin(&call) };
+            statuses.apply_status(&stall, &status).await?;
+            calls.end().await
         };
         Ok(builder.handler(handler).build()?)
     }),
@@ -222,7 +199,7 @@ async fn ten_minutes<K: Kind + Default + Serialize>(
         let name = format!("{name}-{}", rest.as_millis());
         let calls = Calls { log: Log::default(), rest };
         logs.push((name.clone(), calls.log.clone()));
-        controllers.push(make(start(&name).labels(format!("app={name}")).resync(None), calls)?);
+        controllers.push(make(start(&name).labels(format!("app={name}")).resync(None).state(calls))?);
         let mut object = K::default();
         object.meta_mut().labels = Some([("app".to_owned(), name.clone())].into());
         object.meta_mut().name = Some(name);

@@ -17,30 +17,26 @@ use crate::live::{Seen, configmap, state};
 
 /// A controller of ConfigMaps, each of which owns a Secret with the name in its value.
 fn parents(namespace: &str, seen: &Seen, set: impl FnOnce(Builder<ConfigMap>) -> Builder<ConfigMap>) -> Controller {
-    let seen = seen.clone();
-    let handler = move |parent: Arc<ConfigMap>, secrets: OwnedApplier<Secret>| {
-        let seen = seen.clone();
-        async move {
-            let Some((name, value)) = state(&parent) else { return Ok(()) };
-            let child = secret(value, "ours");
-            let done = if name.starts_with("adopts") {
-                secrets.adopt(&parent, &child).await
-            } else {
-                secrets.apply_owned(&parent, &child).await
-            };
-            match &done {
-                Ok(_) => seen.note(name, "applied"),
-                Err(AccessError::NotOurs { owner, .. }) => {
-                    let owner = owner.as_deref().and_then(|owner| owner.split(" (").next()).unwrap_or("none");
-                    seen.note(name, format!("not ours: {owner}"));
-                }
-                Err(error) => seen.note(name, error.to_string()),
+    let handler = async |parent: Arc<ConfigMap>, secrets: OwnedApplier<Secret>, seen: State<Seen>| {
+        let Some((name, value)) = state(&parent) else { return Ok(()) };
+        let child = secret(value, "ours");
+        let done = if name.starts_with("adopts") {
+            secrets.adopt(&parent, &child).await
+        } else {
+            secrets.apply_owned(&parent, &child).await
+        };
+        match &done {
+            Ok(_) => seen.note(name, "applied"),
+            Err(AccessError::NotOurs { owner, .. }) => {
+                let owner = owner.as_deref().and_then(|owner| owner.split(" (").next()).unwrap_or("none");
+                seen.note(name, format!("not ours: {owner}"));
             }
-            done.map(drop)
+            Err(error) => seen.note(name, error.to_string()),
         }
+        done.map(drop)
     };
-    let builder = Controller::builder::<ConfigMap>("parents").namespaces([namespace]).handler(handler);
-    set(builder).build().unwrap()
+    let builder = set(Controller::builder::<ConfigMap>("parents").namespaces([namespace]));
+    builder.state(seen.clone()).handler(handler).build().unwrap()
 }
 
 /// A Secret of another client.
@@ -138,25 +134,21 @@ fn an_object_that_is_not_cached_yet_is_not_taken_over() {
     let objects = [theirs(namespace, "there"), configmap(namespace, "one", "1")];
     let Some(cluster) = ControlPlane::shared_in(namespace, objects) else { return };
     let seen = Seen::default();
-    let noted = seen.clone();
-    let handler = move |secrets: Applier<Secret>| {
-        let seen = noted.clone();
-        async move {
-            for name in ["there", "absent"] {
-                // As for a child that is not in the cache.
-                let mut child = secret(name, "ours");
-                child.metadata.resource_version = Some("1".to_owned());
-                match secrets.apply(&child).await {
-                    Ok(_) => seen.note(name, "created"),
-                    Err(error) if error.is_conflict() => seen.note(name, "conflict"),
-                    Err(error) => seen.note(name, error.to_string()),
-                }
+    let handler = async |secrets: Applier<Secret>, seen: State<Seen>| {
+        for name in ["there", "absent"] {
+            // As for a child that is not in the cache.
+            let mut child = secret(name, "ours");
+            child.metadata.resource_version = Some("1".to_owned());
+            match secrets.apply(&child).await {
+                Ok(_) => seen.note(name, "created"),
+                Err(error) if error.is_conflict() => seen.note(name, "conflict"),
+                Err(error) => seen.note(name, error.to_string()),
             }
         }
     };
     let controller =
         Controller::builder::<ConfigMap>("unseen").namespaces([namespace]).workers(1).fields("metadata.name=one");
-    let live = start(cluster.kubeconfig(), controller.handler(handler).build().unwrap());
+    let live = start(cluster.kubeconfig(), controller.state(seen.clone()).handler(handler).build().unwrap());
     seen.wait_for(&[("there", "conflict"), ("absent", "created")]);
     live.stop();
 }

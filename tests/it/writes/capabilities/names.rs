@@ -105,20 +105,17 @@ fn an_error_names_the_object_whose_name_is_invalid() {
     let namespace = "invalid-names";
     let Some(cluster) = ControlPlane::shared_in(namespace, [configmap(namespace, "one", "1")]) else { return };
     let seen = Seen::default();
-    let noted = seen.clone();
     let handler = move |configs: Applier<ConfigMap>,
                         config_getter: Getter<ConfigMap>,
                         roles: Applier<ClusterRole>,
                         role_getter: Getter<ClusterRole>,
-                        role_deleter: Deleter<ClusterRole>| {
-        let seen = noted.clone();
-        async move {
-            let lines = cases(namespace, (configs, config_getter), (roles, role_getter, role_deleter)).await;
-            seen.note("one", lines);
-        }
+                        role_deleter: Deleter<ClusterRole>,
+                        seen: State<Seen>| async move {
+        let lines = cases(namespace, (configs, config_getter), (roles, role_getter, role_deleter)).await;
+        seen.note("one", lines);
     };
     let controller = Controller::builder::<ConfigMap>("names").namespaces([namespace]).fields("metadata.name=one");
-    let live = start(cluster.kubeconfig(), controller.handler(handler).build().unwrap());
+    let live = start(cluster.kubeconfig(), controller.state(seen.clone()).handler(handler).build().unwrap());
     seen.wait_for(&[("one", &*expected(namespace))]);
     live.stop();
 }

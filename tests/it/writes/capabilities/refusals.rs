@@ -59,44 +59,41 @@ fn a_rejection_by_admission_does_not_name_a_rule() {
     let quota = || get(cluster, namespace, "quota", "secrets");
     until("the quota is counted", || quota()["status"]["used"].is_object().then_some(()), || quota().to_string());
     let seen = Seen::default();
-    let noted = seen.clone();
     let handler = move |pods: Applier<Pod>,
                         secrets: Applier<Secret>,
                         claims: Applier<PersistentVolumeClaim>,
-                        deployments: Applier<Deployment>| {
-        let seen = noted.clone();
-        async move {
-            let claim = serde_json::from_value(json!({
-                "metadata": {"name": "claim"},
-                "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "2Gi"}}},
-            }));
-            let changed = serde_json::from_value(json!({
-                "metadata": {"name": "web"},
-                "spec": {
-                    "selector": {"matchLabels": {"app": "other"}},
-                    "template": {
-                        "metadata": {"labels": {"app": "other"}},
-                        "spec": {"containers": [{"name": "web", "image": "web"}]},
-                    },
+                        deployments: Applier<Deployment>,
+                        seen: State<Seen>| async move {
+        let claim = serde_json::from_value(json!({
+            "metadata": {"name": "claim"},
+            "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "2Gi"}}},
+        }));
+        let changed = serde_json::from_value(json!({
+            "metadata": {"name": "web"},
+            "spec": {
+                "selector": {"matchLabels": {"app": "other"}},
+                "template": {
+                    "metadata": {"labels": {"app": "other"}},
+                    "spec": {"containers": [{"name": "web", "image": "web"}]},
                 },
-            }));
-            let errors = [
-                ("security", pods.apply(&Pod { metadata: named("pod"), ..pod(namespace, "pod") }).await.err()),
-                ("quota", secrets.apply(&secret("secret", "ours")).await.err()),
-                ("limits", claims.apply(&claim?).await.err()),
-                ("immutable", deployments.apply(&changed?).await.err()),
-            ];
-            for (name, error) in errors {
-                let reason = error.as_ref().and_then(std::error::Error::source);
-                let text = reason.map_or_else(String::new, ToString::to_string);
-                seen.note(name, text.rsplit("; ").next().unwrap_or_default());
-            }
-            Ok::<_, kooper::BoxError>(())
+            },
+        }));
+        let errors = [
+            ("security", pods.apply(&Pod { metadata: named("pod"), ..pod(namespace, "pod") }).await.err()),
+            ("quota", secrets.apply(&secret("secret", "ours")).await.err()),
+            ("limits", claims.apply(&claim?).await.err()),
+            ("immutable", deployments.apply(&changed?).await.err()),
+        ];
+        for (name, error) in errors {
+            let reason = error.as_ref().and_then(std::error::Error::source);
+            let text = reason.map_or_else(String::new, ToString::to_string);
+            seen.note(name, text.rsplit("; ").next().unwrap_or_default());
         }
+        Ok::<_, kooper::BoxError>(())
     };
     let controller =
         Controller::builder::<ConfigMap>("forbidden").namespaces([namespace]).fields("metadata.name=one").workers(1);
-    let live = start(cluster.kubeconfig(), controller.handler(handler).build().unwrap());
+    let live = start(cluster.kubeconfig(), controller.state(seen.clone()).handler(handler).build().unwrap());
     let rest = "no rule is missing";
     seen.wait_for(&[
         ("security", &*format!("meet the Pod Security Standard of namespace `{namespace}`, or change its label `pod-security.kubernetes.io/enforce`: {rest}")),
@@ -114,43 +111,44 @@ fn a_forbidden_request_is_reported_with_the_missing_rule() {
     let Some(cluster) = ControlPlane::shared_in(namespace, grant(namespace, "", "services")) else { return };
     cluster.must(&["-n", namespace, "create", "service", "clusterip", "web", "--tcp=80"]);
     let seen = Seen::default();
-    let noted = seen.clone();
     let handler = move |service: Arc<Service>,
                         applier: Applier<Service>,
                         deleter: Deleter<Service>,
                         statuses: StatusWriter<Service>,
                         evictor: Evictor,
-                        recorder: Recorder| {
-        let seen = noted.clone();
-        async move {
-            recorder.normal("Synced", "the permission is missing");
-            let other: Service = with_name("other");
-            let ingress = LoadBalancerIngress { ip: Some("192.0.2.1".to_owned()), ..LoadBalancerIngress::default() };
-            let balancer = LoadBalancerStatus { ingress: Some(vec![ingress]) };
-            let errors = [
-                ("apply", applier.apply(&other).await.err()),
-                ("delete", deleter.delete_object(&service).await.err()),
-                (
-                    "status",
-                    statuses
-                        .apply_status(
-                            &service,
-                            &ServiceStatus { load_balancer: Some(balancer), ..ServiceStatus::default() },
-                        )
-                        .await
-                        .err(),
-                ),
-                ("evict", evictor.evict(&pod(namespace, "pod")).await.err()),
-            ];
-            for (name, error) in errors {
-                let reason = error.as_ref().and_then(std::error::Error::source);
-                let text = reason.map_or_else(String::new, ToString::to_string);
-                seen.note(name, text.rsplit("; ").next().unwrap_or_default());
-            }
+                        recorder: Recorder,
+                        seen: State<Seen>| async move {
+        recorder.normal("Synced", "the permission is missing");
+        let other: Service = with_name("other");
+        let ingress = LoadBalancerIngress { ip: Some("192.0.2.1".to_owned()), ..LoadBalancerIngress::default() };
+        let balancer = LoadBalancerStatus { ingress: Some(vec![ingress]) };
+        let errors = [
+            ("apply", applier.apply(&other).await.err()),
+            ("delete", deleter.delete_object(&service).await.err()),
+            (
+                "status",
+                statuses
+                    .apply_status(
+                        &service,
+                        &ServiceStatus { load_balancer: Some(balancer), ..ServiceStatus::default() },
+                    )
+                    .await
+                    .err(),
+            ),
+            ("evict", evictor.evict(&pod(namespace, "pod")).await.err()),
+        ];
+        for (name, error) in errors {
+            let reason = error.as_ref().and_then(std::error::Error::source);
+            let text = reason.map_or_else(String::new, ToString::to_string);
+            seen.note(name, text.rsplit("; ").next().unwrap_or_default());
         }
     };
-    let controller =
-        Controller::builder::<Service>("refusals").namespaces([namespace]).handler(handler).build().unwrap();
+    let controller = Controller::builder::<Service>("refusals")
+        .namespaces([namespace])
+        .state(seen.clone())
+        .handler(handler)
+        .build()
+        .unwrap();
     let live = start(cluster.limited_kubeconfig(), controller);
     for (name, rule) in [
         ("apply", "services: create, patch"),
