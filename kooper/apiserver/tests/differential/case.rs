@@ -52,13 +52,8 @@ pub(crate) const FIXTURE_GROUP: &str = "random.example";
 impl Case {
     /// A case that only creates its namespace.
     pub(crate) fn new(name: &str) -> Self {
-        let namespace = Step {
-            method: "POST".into(),
-            path: "/api/v1/namespaces".into(),
-            body: r#"{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"$ns"}}"#.into(),
-            ..Step::default()
-        };
-        Self { name: name.into(), steps: vec![namespace] }
+        let namespace = r#"{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"$ns"}}"#;
+        Self { name: name.into(), steps: vec![Step::post("/api/v1/namespaces", namespace)] }
     }
 
     /// The cases of a file.
@@ -174,6 +169,10 @@ fn replaced(text: &str, prefix: &str, head: &dyn Fn(&str) -> Option<String>) -> 
 impl Step {
     pub(crate) fn get(path: &str) -> Self {
         Self { method: "GET".into(), path: path.into(), ..Self::default() }
+    }
+
+    pub(crate) fn post(path: &str, body: impl Into<String>) -> Self {
+        Self { method: "POST".into(), path: path.into(), body: body.into(), ..Self::default() }
     }
 
     pub(crate) fn header(&self, name: &str) -> Option<&str> {

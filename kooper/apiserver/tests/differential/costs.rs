@@ -5,7 +5,9 @@
 
 use serde_json::{Value, json};
 
-use crate::expressions::{DEFINITIONS, causes, compare, expressions, post, record, recorded, schema};
+use crate::expressions::{
+    DEFINITIONS, causes, compare, definition, expressions, post, record, recorded, rule_of, schema,
+};
 use crate::real::Real;
 use crate::server::Server;
 
@@ -51,22 +53,6 @@ fn sizes() -> Value {
     schema
 }
 
-fn definition(rules: &[Value], length: u64) -> Value {
-    let mut item = sizes();
-    item["x-kubernetes-validations"] = json!(rules);
-    let list = json!({"type": "array", "maxItems": length, "items": item});
-    let schema = json!({"openAPIV3Schema": {"type": "object", "properties": {"spec": list}}});
-    json!({
-        "apiVersion": "apiextensions.k8s.io/v1",
-        "kind": "CustomResourceDefinition",
-        "metadata": {"name": "costs.cel.example"},
-        "spec": {
-            "group": "cel.example", "scope": "Cluster", "names": {"plural": "costs", "kind": "Cost"},
-            "versions": [{"name": "v1", "served": true, "storage": true, "schema": schema}],
-        },
-    })
-}
-
 /// The factors by which the expressions cost too much, in the longest lists for which they are named.
 async fn factors(server: &Server, expressions: &[String]) -> Vec<String> {
     let mut all = vec![String::new(); expressions.len()];
@@ -75,11 +61,12 @@ async fn factors(server: &Server, expressions: &[String]) -> Vec<String> {
         for numbers in open.chunks(CHUNK) {
             // The size of an expression is a part of the cost of its comparison with itself.
             let rule = |number: &usize| json!({"rule": format!("dyn({0}) == dyn({0})", expressions[*number])});
-            let rules: Vec<_> = numbers.iter().map(rule).collect();
-            let answer = post(server, &format!("{DEFINITIONS}?dryRun=All"), &definition(&rules, length)).await;
+            let mut item = sizes();
+            item["x-kubernetes-validations"] = numbers.iter().map(rule).collect();
+            let list = json!({"type": "array", "maxItems": length, "items": item});
+            let answer = post(server, &format!("{DEFINITIONS}?dryRun=All"), &definition("cost", &list)).await;
             for (field, message) in causes(&answer) {
-                let index = field.split("x-kubernetes-validations[").nth(1).and_then(|rest| rest.split(']').next());
-                let Some(number) = index.and_then(|index| numbers.get(index.parse::<usize>().ok()?)) else { continue };
+                let Some(number) = rule_of(&field).and_then(|rule| numbers.get(rule)) else { continue };
                 match message.split_once("estimated rule cost exceeds budget by factor of ") {
                     Some((_, factor)) if !factor.starts_with("more than") => {
                         all[*number] =

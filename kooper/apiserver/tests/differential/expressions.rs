@@ -4,13 +4,13 @@
 //! `recorded/expressions.jsonl`.
 
 use std::fs;
-use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde_json::{Value, json};
 
 use crate::case::Step;
 use crate::real::Real;
+use crate::recorded::place;
 use crate::server::{Answer, Server};
 
 /// Number of expressions in each definition.
@@ -18,12 +18,8 @@ const CHUNK: usize = 120;
 /// Maximum time until a real server serves a new kind.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
-pub(crate) fn file(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("differential").join(name)
-}
-
 pub(crate) fn expressions(name: &str) -> Vec<String> {
-    let text = fs::read_to_string(file(name)).expect("there are expressions");
+    let text = fs::read_to_string(place(name)).expect("there are expressions");
     text.lines().filter(|line| !line.is_empty() && !line.starts_with('#')).map(ToOwned::to_owned).collect()
 }
 
@@ -90,9 +86,8 @@ fn rule(number: usize, expression: &str) -> Value {
     })
 }
 
-fn definition(kind: &str, rules: &[Value]) -> Value {
-    let mut spec = schema();
-    spec["x-kubernetes-validations"] = json!(rules);
+/// The definition of a kind whose objects have this schema of `spec`.
+pub(crate) fn definition(kind: &str, spec: &Value) -> Value {
     let schema = json!({"openAPIV3Schema": {"type": "object", "properties": {"spec": spec}}});
     json!({
         "apiVersion": "apiextensions.k8s.io/v1",
@@ -106,8 +101,7 @@ fn definition(kind: &str, rules: &[Value]) -> Value {
 }
 
 pub(crate) async fn post(server: &Server, path: &str, body: &Value) -> Answer {
-    let step = Step { method: "POST".into(), path: path.into(), body: body.to_string(), ..Step::default() };
-    server.send(&step).await
+    server.send(&Step::post(path, body.to_string())).await
 }
 
 pub(crate) const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
@@ -118,6 +112,11 @@ pub(crate) fn causes(answer: &Answer) -> Vec<(String, String)> {
     let causes = body["details"]["causes"].as_array().cloned().unwrap_or_default();
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     causes.iter().map(|cause| (text(&cause["field"]), text(&cause["message"]))).collect()
+}
+
+/// The number of the rule that a cause is about.
+pub(crate) fn rule_of(field: &str) -> Option<usize> {
+    field.split("x-kubernetes-validations[").nth(1)?.split(']').next()?.parse().ok()
 }
 
 /// Summarizes the error of an expression in one line, because the sources and the names of types
@@ -145,8 +144,10 @@ async fn answers(server: &Server, expressions: &[String]) -> Vec<String> {
         let mut numbers: Vec<_> = (start..expressions.len().min(start + CHUNK)).collect();
         let kind = format!("chunk{chunk}");
         loop {
-            let rules: Vec<_> = numbers.iter().map(|number| rule(*number, &expressions[*number])).collect();
-            let answer = post(server, DEFINITIONS, &definition(&kind, &rules)).await;
+            let mut spec = schema();
+            spec["x-kubernetes-validations"] =
+                numbers.iter().map(|number| rule(*number, &expressions[*number])).collect();
+            let answer = post(server, DEFINITIONS, &definition(&kind, &spec)).await;
             if answer.status == 201 {
                 break;
             }
@@ -156,8 +157,7 @@ async fn answers(server: &Server, expressions: &[String]) -> Vec<String> {
                 if !field.contains("x-kubernetes-validations[") {
                     continue;
                 }
-                let index = field.split("x-kubernetes-validations[").nth(1).and_then(|rest| rest.split(']').next());
-                let number = index.and_then(|index| numbers.get(index.parse::<usize>().ok()?)).copied();
+                let number = rule_of(&field).and_then(|rule| numbers.get(rule)).copied();
                 let number = number.unwrap_or_else(|| panic!("{field}: {message}"));
                 all[number] = format!("refused: {}", refusal(&message));
                 refused.push(number);
@@ -215,13 +215,13 @@ pub(crate) fn record(name: &str, expressions: &[String], theirs: &[String]) {
     if crate::recording() {
         let line = |(expression, answer)| format!("{}\n", json!([expression, answer]));
         let text: String = expressions.iter().zip(theirs).map(line).collect();
-        fs::write(file(&format!("recorded/{name}.jsonl")), text).expect("the answers can be written");
+        fs::write(place(&format!("recorded/{name}.jsonl")), text).expect("the answers can be written");
     }
 }
 
 /// The recorded expressions, which must be these, and the real server's answers.
 pub(crate) fn recorded(name: &str, expressions: &[String]) -> (Vec<String>, Vec<String>) {
-    let text = fs::read_to_string(file(&format!("recorded/{name}.jsonl"))).unwrap_or_default();
+    let text = fs::read_to_string(place(&format!("recorded/{name}.jsonl"))).unwrap_or_default();
     let recorded =
         text.lines().map(|line| serde_json::from_str::<(String, String)>(line).expect("a line has two texts"));
     let (known, theirs): (Vec<_>, Vec<_>) = recorded.unzip();

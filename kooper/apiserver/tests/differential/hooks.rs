@@ -75,16 +75,11 @@ pub(crate) async fn settle(server: &Server, step: &Step) {
             "rules": [{"operations": ["CREATE"], "apiGroups": [""], "apiVersions": ["v1"], "resources": ["configmaps"]}],
         }],
     });
-    let post = |path: &str, body: &Value| Step {
-        method: "POST".into(),
-        path: path.into(),
-        body: filled(body.to_string()),
-        ..Step::default()
-    };
-    let written = server.send(&post(&format!("{CONFIGURATIONS}{resource}"), &configuration)).await;
+    let configuration = filled(configuration.to_string());
+    let written = server.send(&Step::post(&format!("{CONFIGURATIONS}{resource}"), configuration)).await;
     assert_eq!(written.status, 201, "{}", written.body);
     let probe = json!({"metadata": {"name": name, "labels": {"settled": name}}});
-    let probe = post("/api/v1/namespaces/default/configmaps?dryRun=All", &probe);
+    let probe = Step::post("/api/v1/namespaces/default/configmaps?dryRun=All", probe.to_string());
     while !server.send(&probe).await.headers.iter().any(|(_, value)| value.contains("be careful")) {
         tokio::time::sleep(Duration::from_millis(20)).await;
     }

@@ -18,13 +18,14 @@ pub(crate) struct File {
     pub(crate) cases: Vec<Case>,
 }
 
-fn folder(name: &str) -> PathBuf {
+/// A file or folder of these tests.
+pub(crate) fn place(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("differential").join(name)
 }
 
 /// The files of cases, in the order of their names.
 pub(crate) fn files() -> Vec<File> {
-    let entries = fs::read_dir(folder("cases")).expect("there are cases");
+    let entries = fs::read_dir(place("cases")).expect("there are cases");
     let mut paths: Vec<_> = entries.map(|entry| entry.expect("it can be read").path()).collect();
     paths.sort();
     let file = |path: &PathBuf| {
@@ -38,7 +39,7 @@ pub(crate) fn files() -> Vec<File> {
 /// Writes a file of cases.
 pub(crate) fn write_cases(file: &File) {
     let text = file.cases.iter().fold(String::new(), |text, case| format!("{text}{case}"));
-    fs::write(folder("cases").join(format!("{}.http", file.name)), text).expect("the cases can be written");
+    fs::write(place("cases").join(format!("{}.http", file.name)), text).expect("the cases can be written");
 }
 
 /// Writes the answers to the cases of a file.
@@ -51,7 +52,7 @@ pub(crate) fn write(file: &File, answers: &[Vec<Answer>]) {
             let _ = writeln!(text, "{}", json!([answer.status, answer.headers, body]));
         }
     }
-    fs::create_dir_all(folder("recorded")).expect("the folder can be made");
+    fs::create_dir_all(place("recorded")).expect("the folder can be made");
     fs::write(path(&file.name), text).expect("the answers can be written");
 }
 
@@ -75,7 +76,7 @@ pub(crate) fn read(file: &File) -> Vec<(Case, Vec<Answer>)> {
 }
 
 fn path(file: &str) -> PathBuf {
-    folder("recorded").join(format!("{file}.jsonl"))
+    place("recorded").join(format!("{file}.jsonl"))
 }
 
 fn answer(line: &Value) -> Answer {

@@ -13,6 +13,7 @@ use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
 use crate::case::{Case, Step};
+use crate::expressions::DEFINITIONS;
 use crate::hooks;
 use crate::server::{Answer, Server};
 use crate::wire;
@@ -105,8 +106,7 @@ pub(crate) async fn install_fixture(server: &Server) {
 
 async fn install_definitions(server: &Server) {
     for definition in include_str!("random/definitions.jsonl").lines() {
-        let path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions".to_owned();
-        let step = Step { method: "POST".into(), path, body: definition.to_owned(), ..Step::default() };
+        let step = Step::post(DEFINITIONS, definition);
         let answer = server.send(&step).await;
         assert!(matches!(answer.status, 201 | 409), "{}", answer.body);
         served(&step, server).await;
