@@ -11,7 +11,7 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use kooper::controller::operator::Builder;
 use kooper::kube::config::{KubeConfigOptions, Kubeconfig};
 use kooper::kube::{Client, Config};
-use kooper::{Controller, Health};
+use kooper::{Controller, Health, State};
 use kooper_tests::control_plane::ControlPlane;
 use kooper_tests::process::value;
 use kooper_tests::wait::until;
@@ -142,18 +142,15 @@ impl Seen {
 
 /// A controller that notes the value of each ConfigMap in a namespace. It has no resync, which would hide lost events.
 pub(crate) fn recorder(name: &str, namespace: &str, seen: &Seen) -> Controller {
-    let seen = seen.clone();
-    Controller::builder::<ConfigMap>(name)
-        .namespaces([namespace])
-        .resync(None)
-        .handler(move |object: Arc<ConfigMap>| {
-            if let Some((name, value)) = state(&object) {
-                seen.note(name, value);
-            }
-            async {}
-        })
-        .build()
-        .unwrap()
+    let builder = Controller::builder::<ConfigMap>(name).namespaces([namespace]).resync(None);
+    builder.state(seen.clone()).handler(record).build().unwrap()
+}
+
+/// Notes the value of a ConfigMap.
+pub(crate) async fn record(object: Arc<ConfigMap>, seen: State<Seen>) {
+    if let Some((name, value)) = state(&object) {
+        seen.note(name, value);
+    }
 }
 
 /// The name and the value of a ConfigMap that [`configmap`] made.

@@ -288,17 +288,9 @@ async fn daemons_stop_with_leadership_and_begin_in_the_next_leader(cluster: Clus
 #[kooper::test(start_paused = true)]
 async fn a_daemon_runs_while_its_filter_selects_the_object_whatever_has_changed(cluster: Cluster) -> Result<()> {
     let daemons = Daemons::default();
-    let of = daemons.clone();
-    let daemon = move |config: Arc<ConfigMap>| {
-        let running = of.begin(&config);
-        async move {
-            let _running = running;
-            std::future::pending::<()>().await;
-        }
-    };
-    let controller = Controller::builder::<ConfigMap>("configs").labels("run=yes").handler(async || {});
     let when = |config: &ConfigMap| config.labels().get("color").is_some_and(|color| color == "red");
-    let running = cluster.run([controller.when(when).daemon(daemon).build()?]).await?;
+    let builder = Controller::builder::<ConfigMap>("configs").labels("run=yes").when(when);
+    let running = cluster.run([daemons.build(builder, forever)?]).await?;
     let config = cluster.create(&config("a")?).await?;
     for (color, count) in [("red", 1), ("green", 0), ("red", 1)] {
         cluster.patch(&config, json!({"metadata": {"labels": {"color": color}}})).await?;

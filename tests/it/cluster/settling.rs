@@ -15,18 +15,14 @@ type Calls = Arc<Mutex<Vec<(Instant, String)>>>;
 
 /// A controller whose calls are recorded, also those to clean up.
 fn recorded(calls: &Calls) -> Result<Controller> {
-    let (calls, cleanups) = (calls.clone(), calls.clone());
-    let handle = move |call: Call| {
+    let handle = async |call: Call, calls: State<Calls>| {
         calls.lock().push((Instant::now(), call.reasons().to_string()));
-        async {}
     };
-    let cleanup = move |_: Arc<ConfigMap>| {
-        cleanups.lock().push((Instant::now(), "cleanup".to_owned()));
-        async {}
-    };
+    let cleanup =
+        async |_: Arc<ConfigMap>, calls: State<Calls>| calls.lock().push((Instant::now(), "cleanup".to_owned()));
     let builder = ConfigMap::controller("settling").resync(None).labels("settles=yes").debounce(INTERVAL);
     let builder = builder.owns(Secret::all()).reconcile_now("example.com/now");
-    Ok(builder.handler(handle).cleanup("example.com/settling", cleanup).build()?)
+    Ok(builder.state(calls.clone()).handler(handle).cleanup("example.com/settling", cleanup).build()?)
 }
 
 /// The reasons of the calls so far, and the time of the last one.

@@ -11,18 +11,15 @@ use serde_json::{Value, json};
 
 /// A controller whose calls are counted. It is called for new labels, and to clean up.
 fn counted(calls: &Arc<AtomicU32>) -> Result<Controller> {
-    let (calls, cleanups) = (calls.clone(), calls.clone());
     let builder = ConfigMap::controller("counts").resync(None).changed([Changed::Labels]).labels("counted=yes");
-    let count = move |_: Arc<ConfigMap>| {
+    let count = async |_: Arc<ConfigMap>, calls: State<Arc<AtomicU32>>| {
         calls.fetch_add(1, Ordering::Relaxed);
-        async {}
     };
-    let cleanup = move |_: Arc<ConfigMap>| {
-        cleanups.fetch_add(100, Ordering::Relaxed);
-        async {}
+    let cleanup = async |_: Arc<ConfigMap>, calls: State<Arc<AtomicU32>>| {
+        calls.fetch_add(100, Ordering::Relaxed);
     };
     let builder = builder.pause("example.com/pause").reconcile_now("example.com/now");
-    Ok(builder.handler(count).cleanup("example.com/counts", cleanup).build()?)
+    Ok(builder.state(calls.clone()).handler(count).cleanup("example.com/counts", cleanup).build()?)
 }
 
 fn config(annotations: &Value) -> Result<ConfigMap> {

@@ -213,13 +213,11 @@ async fn a_task_reads_the_objects_of_its_namespaces_only(cluster: Cluster) -> Re
         cluster.create(&serde_json::from_value::<Secret>(json!({"metadata": metadata}))?).await?;
     }
     let log = Log::default();
-    let noted = log.clone();
-    let list = move |secrets: Reader<Secret>| {
+    let list = log.noting(|secrets: Reader<Secret>| {
         let mut found: Vec<_> = secrets.list().map(|secret| secret.key().to_string()).collect();
         found.sort();
-        noted.note(found.join(" "));
-        async {}
-    };
+        found.join(" ")
+    });
     let task = Task::builder("lists", MINUTE).namespaces(["shop", "mall"]).handler(list).build()?;
     let running = cluster.run([task]).await?;
     eventually("it runs", || log.count() > 0).await;

@@ -18,12 +18,10 @@ const USER: &str = "selected-namespaces";
 
 /// Notes the namespace and the value of each object.
 fn replica(cluster: &ControlPlane, who: &'static str, log: &Log) -> Replica {
-    let called = log.clone();
-    let call = move |config: Arc<ConfigMap>| {
+    let call = log.noting(move |config: Arc<ConfigMap>| {
         let value = config.data.as_ref().and_then(|data| data.get("value").cloned()).unwrap_or_default();
-        called.note(format!("{who}: {} {value}", config.namespace().unwrap_or_default()));
-        async {}
-    };
+        format!("{who}: {} {value}", config.namespace().unwrap_or_default())
+    });
     let remove = log.noting(move |call: Call| format!("{who}: {} deleted", call.key().namespace().unwrap_or_default()));
     let controller =
         Controller::builder::<ConfigMap>("teams").namespace_selector("selected-team=a").fields("metadata.name=one");

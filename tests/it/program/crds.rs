@@ -48,14 +48,11 @@ fn installer<K>(name: &str, namespace: &str, seen: &Seen) -> Controller
 where
     K: Namespaced + CustomResourceExt + ResourceExt,
 {
-    let seen = seen.clone();
     Controller::builder::<K>(name)
         .namespaces([namespace])
         .install_crd()
-        .handler(move |object: Arc<K>| {
-            seen.note(object.name_any(), "seen");
-            async {}
-        })
+        .state(seen.clone())
+        .handler(async |object: Arc<K>, seen: State<Seen>| seen.note(object.name_any(), "seen"))
         .build()
         .unwrap()
 }
@@ -350,13 +347,12 @@ fn objects_that_delay_the_deletion_of_their_crd_are_cleaned_up_by_a_program_that
     let old = crd(cluster, name);
     cluster.must(&["delete", "crd", name, "--wait=false"]);
     let seen = Seen::default();
-    let noted = seen.clone();
     let controller = Controller::builder::<Cleaned>("cleaned")
         .namespaces([namespace])
         .install_crd()
-        .cleanup("cleaned.example.com/it", move |object: Arc<Cleaned>| {
-            noted.note(object.name_any(), "cleaned up");
-            async {}
+        .state(seen.clone())
+        .cleanup("cleaned.example.com/it", async |object: Arc<Cleaned>, seen: State<Seen>| {
+            seen.note(object.name_any(), "cleaned up");
         })
         .handler(async || {})
         .build()

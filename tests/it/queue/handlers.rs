@@ -16,12 +16,11 @@ use crate::fixture::{Log, Start, builder, config, eventually};
 async fn every_object_is_handled_once_at_start_and_then_on_each_change() {
     let (retriever, events) = channel([config("a", "1"), config("b", "1")]).unwrap();
     let log = Log::default();
-    let seen = log.clone();
     let running = builder("echo")
         .retriever(retriever)
-        .handler(move |object: Arc<ConfigMap>, call: Call| {
+        .state(log.clone())
+        .handler(async |object: Arc<ConfigMap>, call: Call, seen: State<Log>| {
             seen.note(format!("{} {} {}", call.key(), object.data.as_ref().unwrap()["value"], call.reasons()));
-            async {}
         })
         .start();
     eventually("the first list", || log.count() == 2).await;

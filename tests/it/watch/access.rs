@@ -30,23 +30,18 @@ fn a_missing_kind_and_a_forbidden_one_do_not_affect_a_third() {
     let Some(cluster) = ControlPlane::shared_in(namespace, objects) else { return };
 
     let seen = Seen::default();
-    let (gadgets, secrets) = (seen.clone(), seen.clone());
     let controllers = [
         recorder("configs", namespace, &seen),
         Controller::builder::<Gadget>("gadgets")
             .namespaces([namespace])
-            .handler(move |object: Arc<Gadget>| {
-                gadgets.note(object.name_any(), &object.spec.colour);
-                async {}
-            })
+            .state(seen.clone())
+            .handler(async |object: Arc<Gadget>, seen: State<Seen>| seen.note(object.name_any(), &object.spec.colour))
             .build()
             .unwrap(),
         Controller::builder::<Secret>("secrets")
             .namespaces([namespace])
-            .handler(move |call: Call| {
-                secrets.note(call.key().name(), "seen");
-                async {}
-            })
+            .state(seen.clone())
+            .handler(async |call: Call, seen: State<Seen>| seen.note(call.key().name(), "seen"))
             .build()
             .unwrap(),
     ];

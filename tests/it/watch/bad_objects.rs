@@ -56,14 +56,13 @@ fn an_object_that_does_not_fit_the_type_is_reported_and_the_others_are_handled()
     );
 
     let seen = Seen::default();
-    let sizes = seen.clone();
     let controller = Controller::builder::<Shoe>("shoes")
         .namespaces([namespace])
         .resync(None)
         // With a `Recorder` the controller records Events.
-        .handler(move |object: Arc<Shoe>, _: Recorder| {
-            sizes.note(object.name_any(), object.spec.size.to_string());
-            async {}
+        .state(seen.clone())
+        .handler(async |object: Arc<Shoe>, _: Recorder, seen: State<Seen>| {
+            seen.note(object.name_any(), object.spec.size.to_string());
         })
         .build()
         .unwrap();

@@ -1,27 +1,14 @@
 //! Several namespaces, some of which cannot be watched.
 
-use std::sync::Arc;
-
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kooper::{Controller, KindExt};
 use kooper_tests::control_plane::ControlPlane;
 
-use crate::live::{Live, Seen, configmap, connection, grant, state};
+use crate::live::{Live, Seen, configmap, connection, grant, record};
 
 fn controller(name: &str, namespaces: &[&str], seen: &Seen) -> Controller {
-    let seen = seen.clone();
-    Controller::builder::<ConfigMap>(name)
-        .namespaces(namespaces.iter().copied())
-        .resync(None)
-        .owns(Secret::all())
-        .handler(move |object: Arc<ConfigMap>| {
-            if let Some((name, value)) = state(&object) {
-                seen.note(name, value);
-            }
-            async {}
-        })
-        .build()
-        .unwrap()
+    let builder = Controller::builder::<ConfigMap>(name).namespaces(namespaces.iter().copied()).resync(None);
+    builder.owns(Secret::all()).state(seen.clone()).handler(record).build().unwrap()
 }
 
 #[test]

@@ -36,12 +36,10 @@ fn shops(name: &str) -> Builder<ConfigMap> {
 
 /// A controller that notes the calls for objects, and whether they are being deleted.
 fn noting(name: &str, log: &Log) -> Builder<ConfigMap> {
-    let log = log.clone();
-    shops(name).owns(Secret::all()).handler(move |config: Arc<ConfigMap>| {
-        let marked = config.metadata.deletion_timestamp.is_some();
-        log.note(if marked { "terminating" } else { "alive" });
-        async {}
-    })
+    shops(name).owns(Secret::all()).handler(log.noting(|config: Arc<ConfigMap>| {
+        let state = if config.metadata.deletion_timestamp.is_some() { "terminating" } else { "alive" };
+        state.to_owned()
+    }))
 }
 
 fn terminating(log: &Log) -> usize {

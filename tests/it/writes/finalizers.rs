@@ -25,22 +25,16 @@ fn note(calls: &Log, what: &str, object: &ConfigMap) {
     calls.note(format!("{what} {} [{}]", object.name_any(), object.finalizers().join(" ")));
 }
 
-fn builder(namespace: &str, calls: &Log) -> Builder<ConfigMap> {
-    let (handled, cleaned) = (calls.clone(), calls.clone());
+fn builder(namespace: &str, calls: &Log) -> Builder<ConfigMap, ConfigMap, Log> {
     Controller::builder::<ConfigMap>("keeper")
         .namespaces([namespace])
         .resync(None)
-        .handler(move |object: Arc<ConfigMap>| {
-            note(&handled, "handle", &object);
-            async {}
-        })
-        .cleanup(FINALIZER, move |object: Arc<ConfigMap>| {
-            note(&cleaned, "cleanup", &object);
-            async {}
-        })
+        .state(calls.clone())
+        .handler(async |object: Arc<ConfigMap>, calls: State<Log>| note(&calls, "handle", &object))
+        .cleanup(FINALIZER, async |object: Arc<ConfigMap>, calls: State<Log>| note(&calls, "cleanup", &object))
 }
 
-fn start(cluster: &ControlPlane, controller: Builder<ConfigMap>) -> Live {
+fn start(cluster: &ControlPlane, controller: Builder<ConfigMap, ConfigMap, Log>) -> Live {
     Live::on(cluster, [controller.build().unwrap()])
 }
 
@@ -122,21 +116,16 @@ fn cleanup_that_hangs_or_always_fails_keeps_its_object_and_affects_no_other() {
     let namespace = "finalizers-stuck";
     let Some(cluster) = ControlPlane::shared_in(namespace, []) else { return };
     let calls = Log::default();
-    let cleaned = calls.clone();
-    let controller = builder(namespace, &calls).timeout(Duration::from_millis(200)).cleanup(
-        FINALIZER,
-        move |object: Arc<ConfigMap>| {
-            note(&cleaned, "cleanup", &object);
-            async move {
-                match &*object.name_any() {
-                    "hangs" => std::future::pending().await,
-                    "fails" => Err("it never works".into()),
-                    _ => Ok::<_, BoxError>(()),
-                }
-            }
-        },
-    );
-    let live = start(cluster, controller);
+    let cleanup = async |object: Arc<ConfigMap>, calls: State<Log>| {
+        note(&calls, "cleanup", &object);
+        match &*object.name_any() {
+            "hangs" => std::future::pending().await,
+            "fails" => Err("it never works".into()),
+            _ => Ok::<_, BoxError>(()),
+        }
+    };
+    let controller = builder(namespace, &calls).timeout(Duration::from_millis(200));
+    let live = start(cluster, controller.cleanup(FINALIZER, cleanup));
     let bad = ["hangs", "fails"];
     cluster.apply(bad.map(|name| configmap(namespace, name, "1")));
     for name in bad {
@@ -241,20 +230,16 @@ fn cleanup_is_called_again_for_what_it_has_not_seen() {
     let namespace = "finalizers-changed";
     let Some(cluster) = ControlPlane::shared_in(namespace, []) else { return };
     let calls = Log::default();
-    let cleaned = calls.clone();
-    let controller = builder(namespace, &calls).cleanup(FINALIZER, move |object: Arc<ConfigMap>, client: Client| {
-        let cleaned = cleaned.clone();
-        async move {
-            let id = object.annotations().get("id").cloned().unwrap_or_default();
-            cleaned.note(format!("cleanup {id}"));
-            // Another client writes what its cache does not have yet.
-            let late = json!({"metadata": {"annotations": {"id": "late"}}});
-            let objects: Api<ConfigMap> = Api::namespaced(client, "finalizers-changed");
-            objects.patch(&object.name_any(), &PatchParams::default(), &Patch::Merge(late)).await?;
-            Ok::<_, BoxError>(())
-        }
-    });
-    let live = start(cluster, controller);
+    let cleanup = async |object: Arc<ConfigMap>, client: Client, calls: State<Log>| {
+        let id = object.annotations().get("id").cloned().unwrap_or_default();
+        calls.note(format!("cleanup {id}"));
+        // Another client writes what its cache does not have yet.
+        let late = json!({"metadata": {"annotations": {"id": "late"}}});
+        let objects: Api<ConfigMap> = Api::namespaced(client, "finalizers-changed");
+        objects.patch(&object.name_any(), &PatchParams::default(), &Patch::Merge(late)).await?;
+        Ok::<_, BoxError>(())
+    };
+    let live = start(cluster, builder(namespace, &calls).cleanup(FINALIZER, cleanup));
     cluster.apply([marked(namespace, "a", &["example.com/other"], &[])]);
     calls.wait_for(&format!("handle a [example.com/other {FINALIZER}]"));
     delete(cluster, namespace, &["a", "--wait=false"]);

@@ -50,7 +50,6 @@ where
 #[tokio::test(start_paused = true)]
 async fn the_first_layer_is_the_outermost() {
     let log = Log::default();
-    let seen = log.clone();
     let noted = |name: &'static str| {
         let log = log.clone();
         Before(move |key: &ObjectKey| log.note(format!("{name} {key}")))
@@ -59,10 +58,8 @@ async fn the_first_layer_is_the_outermost() {
         .retriever(fixed([config("a", "1")]).unwrap())
         .layer(noted("outer"))
         .layer(noted("inner"))
-        .handler(move || {
-            seen.note("handler");
-            async {}
-        })
+        .state(log.clone())
+        .handler(async |log: State<Log>| log.note("handler"))
         .start();
     eventually("all three", || log.count() >= 3).await;
     assert_eq!(log.lines()[..3], ["outer test/a", "inner test/a", "handler"]);
