@@ -17,10 +17,13 @@ use kooper::metrics::Prometheus;
 use kooper::retriever::{Event, ListRequest, Page, RetrieveError, Retriever, WatchRequest};
 use kooper::{CancellationToken, Controller, Operator};
 use kooper::{Health, Kind, RunError};
+use kooper_tests::control_plane::ControlPlane;
 use kube::Resource;
 use serde::de::DeserializeOwned;
 use tokio::task::JoinHandle;
 use tower::service_fn;
+
+use crate::live::Live;
 
 /// A running operator; stopped when it is dropped.
 pub(crate) struct Running {
@@ -41,6 +44,9 @@ pub(crate) fn run_with(client: Option<Client>, controllers: impl IntoIterator<It
 /// Starts the only controller of an operator.
 pub(crate) trait Start {
     fn start(self) -> Running;
+
+    /// Starts it on a cluster, as the user in `system:masters`.
+    fn start_on(self, cluster: &ControlPlane) -> Live;
 }
 
 impl<K, O, S> Start for controller::Builder<K, O, S>
@@ -51,6 +57,10 @@ where
 {
     fn start(self) -> Running {
         run([self.build().unwrap()])
+    }
+
+    fn start_on(self, cluster: &ControlPlane) -> Live {
+        Live::on(cluster, [self.build().unwrap()])
     }
 }
 

@@ -10,6 +10,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use crate::fixture::Start;
 use crate::live::{Live, Seen, configmap, connection, recorder};
 
 /// Kinds with a size, each in a group of its own.
@@ -187,8 +188,7 @@ fn a_renamed_program_takes_over_the_crd_that_it_applied_under_its_previous_name(
     cluster.apply_text(&["--server-side", "--validate=false", "--field-manager=previous-shop"], &before);
 
     let controller = Controller::builder::<Renamed>("renamed").namespaces([namespace]).install_crd();
-    let controller = controller.previous_program("previous-shop").handler(async |_: Arc<Renamed>| {}).build().unwrap();
-    let live = Live::on(cluster, [controller]);
+    let live = controller.previous_program("previous-shop").handler(async |_: Arc<Renamed>| {}).start_on(cluster);
     live.wait_for_ready(true, &["ok"]);
     live.stop();
 
@@ -347,7 +347,7 @@ fn objects_that_delay_the_deletion_of_their_crd_are_cleaned_up_by_a_program_that
     let old = crd(cluster, name);
     cluster.must(&["delete", "crd", name, "--wait=false"]);
     let seen = Seen::default();
-    let controller = Controller::builder::<Cleaned>("cleaned")
+    let live = Controller::builder::<Cleaned>("cleaned")
         .namespaces([namespace])
         .install_crd()
         .state(seen.clone())
@@ -355,9 +355,7 @@ fn objects_that_delay_the_deletion_of_their_crd_are_cleaned_up_by_a_program_that
             seen.note(object.name_any(), "cleaned up");
         })
         .handler(async || {})
-        .build()
-        .unwrap();
-    let live = Live::on(cluster, [controller]);
+        .start_on(cluster);
     seen.wait_for(&[("cleaned", "cleaned up")]);
     live.wait_for_ready(true, &["ok"]);
     assert_ne!(crd(cluster, name)["metadata"]["uid"], old["metadata"]["uid"]);

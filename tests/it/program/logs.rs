@@ -16,7 +16,7 @@ use kooper::retriever::{Page, RetrieveError, channel, fixed, from_fns};
 use kooper::testing::Cluster;
 use tracing_subscriber::fmt::format::FmtSpan;
 
-use crate::fixture::{Log, builder, config, eventually, run};
+use crate::fixture::{Log, Start, builder, config, eventually, run};
 
 /// The log lines of the controllers whose names begin with `log-`.
 #[derive(Clone, Default)]
@@ -84,7 +84,7 @@ async fn a_panic_an_error_and_a_timeout_are_logged_with_the_object_and_the_next_
     };
     let objects = ["panics", "hangs", "gives-up", "fails", "works"].map(|name| config(name, "1"));
     let controller = builder("log-calls").timeout(Duration::from_secs(10)).retriever(fixed(objects).unwrap());
-    let running = run([controller.handler(handler).build().unwrap()]);
+    let running = controller.handler(handler).start();
     let call = |name: &str| format!("call{{controller=log-calls key=test/{name} attempt=1 reasons=initial}}");
     for (name, level, message) in [
         ("panics", "ERROR", "the handler panicked: out of milk; it is retried in 5ms"),
@@ -111,7 +111,7 @@ async fn an_error_and_its_recovery_are_logged_once() {
     let (retriever, events) = channel([config("a", "1")]).unwrap();
     let tries = Arc::new(AtomicUsize::new(0));
     let counted = tries.clone();
-    let controller = Controller::builder::<ConfigMap>("log-recovers")
+    let running = Controller::builder::<ConfigMap>("log-recovers")
         .resync(Duration::from_secs(60))
         .backoff(Duration::from_millis(10), Duration::from_secs(3))
         .retriever(retriever)
@@ -125,9 +125,7 @@ async fn an_error_and_its_recovery_are_logged_once() {
                 }
             }
         })
-        .build()
-        .unwrap();
-    let running = run([controller]);
+        .start();
     lines.wait_for(&["WARN", "log-recovers", " attempt=1 ", "the shop is shut; it is retried in 10ms"]).await;
     lines.wait_for(&["log-recovers", "the shop has moved; it waits for a change or its resync in 5"]).await;
     // The same error is logged once, as it is over within 30 seconds.
@@ -149,7 +147,7 @@ async fn an_error_that_stays_is_logged_from_time_to_time_with_a_count() {
         .retries(7)
         .retriever(retriever)
         .handler(async || Err::<(), _>(kooper::BoxError::from("the shop is shut")));
-    let running = run([controller.build().unwrap()]);
+    let running = controller.start();
     // 1 s, 2 s, 4 s, 8 s, then every 10 s.
     for line in [
         "attempt=1 reasons=initial}: kooper_runtime::call::observer::reporter: the handler failed: the shop is shut; it is retried in 1s",
@@ -181,7 +179,7 @@ fn a_call_that_blocks_its_thread_is_logged_with_what_to_do() {
                 let barrier = barrier.clone();
                 async move { _ = barrier.wait() }
             });
-        let running = run([controller.build().unwrap()]);
+        let running = controller.start();
         lines.wait_for(&["ERROR", "log-stuck", "key=test/a", "the handler has not ended", "spawn_blocking"]).await;
         release.wait();
         running.stop().await.unwrap();
@@ -193,7 +191,7 @@ async fn an_object_that_does_not_decode_is_reported_until_it_does() {
     let lines = LogLines::listen();
     let (retriever, events) = channel::<ConfigMap>([config("good", "1")]).unwrap();
     events.add(&serde_json::json!({"metadata": {"name": "poison", "namespace": "test"}, "data": 7})).unwrap();
-    let running = run([builder("log-unfit").retriever(retriever).handler(async || {}).build().unwrap()]);
+    let running = builder("log-unfit").retriever(retriever).handler(async || {}).start();
     lines
         .wait_for(&["ERROR", "log-unfit", "key=test/poison", "the object does not match the type of the controller"])
         .await;
@@ -218,7 +216,7 @@ async fn an_object_corrected_by_a_filtered_change_is_handled_or_forgotten() {
     let (retriever, events) = channel::<ConfigMap>([config("good", "1")]).unwrap();
     let changed = builder("changed").changed([Changed::Labels]).retriever(retriever);
     let changed = changed.handler(log.noting(|call: Call| call.key().name().to_owned()));
-    let running = run([changed.build().unwrap()]);
+    let running = changed.start();
     events.add(&poison).unwrap();
     eventually("it is reported", || running.health.ready().is_ok_and(|text| text.contains("test/poison"))).await;
     events.modify(&config("poison", "healed")).unwrap();
@@ -229,7 +227,7 @@ async fn an_object_corrected_by_a_filtered_change_is_handled_or_forgotten() {
     // An object that decodes now and does not pass the filter is not handled.
     let (retriever, events) = channel::<ConfigMap>([config("good", "1")]).unwrap();
     let filtered = builder("filtered").when(|object| object.metadata.labels.is_none()).retriever(retriever);
-    let running = run([filtered.handler(async || {}).build().unwrap()]);
+    let running = filtered.handler(async || {}).start();
     events.add(&poison).unwrap();
     eventually("it is reported", || running.health.ready().is_ok_and(|text| text.contains("test/poison"))).await;
     events.modify(&label("healed")).unwrap();
@@ -260,7 +258,7 @@ async fn unreadable_objects_are_forgotten_after_a_readable_list() {
             }
         },
     );
-    let running = run([builder("mended").retriever(broken).handler(async || {}).build().unwrap()]);
+    let running = builder("mended").retriever(broken).handler(async || {}).start();
     let remark = "mended: configmaps: 1 unreadable objects were skipped";
     eventually("it is reported", || running.health.ready().is_ok_and(|text| text.contains(remark))).await;
     expire.notify_one();

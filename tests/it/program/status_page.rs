@@ -15,7 +15,7 @@ use kooper_tests::wait::until;
 use tokio::runtime::Handle;
 use tokio::task::block_in_place;
 
-use crate::fixture::{run, run_with, with_name};
+use crate::fixture::{Start, run_with, with_name};
 
 fn config(name: &str) -> ConfigMap {
     let mut config = ConfigMap::default();
@@ -137,8 +137,7 @@ async fn a_controller_whose_init_fails_is_shown_with_the_reason() -> Result<()> 
         Ok(())
     }
     let (retriever, _events) = channel(["a", "b"].map(config))?;
-    let controller = ConfigMap::controller("shops").retriever(retriever).init(init).handler(handle).build()?;
-    let running = run([controller]);
+    let running = ConfigMap::controller("shops").retriever(retriever).init(init).handler(handle).start();
     let page = Page::serve(&running.health)?;
     page.has("", &["not ready", "<p class=\"bad\">`init` failed: the &lt;till&gt; is missing</p>"]);
     page.has("?q=a", &["<td>shop/a</td><td>it waits until the controller starts: `init` failed"]);
@@ -186,8 +185,7 @@ async fn of_many_keys_a_thousand_are_shown_and_the_others_counted() -> Result<()
         Ok(())
     }
     let (retriever, _events) = channel(objects)?;
-    let controller = ConfigMap::controller("shops").retriever(retriever).workers(2).handler(handle).build()?;
-    let running = run([controller]);
+    let running = ConfigMap::controller("shops").retriever(retriever).workers(2).handler(handle).start();
     let page = Page::serve(&running.health)?;
     // A watch, two calls, and the keys.
     let more = "<p>and 2\u{a0}003 more: search for a part of their key</p>";

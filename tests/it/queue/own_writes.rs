@@ -17,7 +17,7 @@ use kooper_tests::control_plane::ControlPlane;
 use kooper_tests::wait::{eventually, until};
 use serde_json::json;
 
-use crate::fixture::{Log, with_name};
+use crate::fixture::{Log, Start, with_name};
 use crate::live::{Live, configmap, state};
 
 fn cluster(namespace: &str) -> Option<&'static ControlPlane> {
@@ -36,7 +36,7 @@ fn the_next_call_sees_the_write_of_the_last_one() {
     let written: Arc<Mutex<BTreeMap<String, u32>>> = Arc::default();
     let stale = Arc::new(AtomicUsize::new(0));
     let (last, missed) = (written.clone(), stale.clone());
-    let controller = builder("counter", namespace)
+    let live = builder("counter", namespace)
         .handler(move |object: Arc<ConfigMap>, call: Call, patcher: Patcher<ConfigMap>| {
             let (last, missed) = (last.clone(), missed.clone());
             async move {
@@ -53,9 +53,7 @@ fn the_next_call_sees_the_write_of_the_last_one() {
                 Ok::<_, BoxError>(())
             }
         })
-        .build()
-        .unwrap();
-    let live = Live::on(cluster, [controller]);
+        .start_on(cluster);
     let count = || written.lock().get("a").copied().unwrap_or_default();
     until("it has counted", || (count() == 60).then_some(()), || count().to_string());
     live.stop();
@@ -69,7 +67,7 @@ fn the_next_call_reads_the_objects_of_its_own_kind_that_the_last_one_created() {
     let made = Arc::new(AtomicUsize::new(0));
     let missed = Arc::new(AtomicUsize::new(0));
     let (count, absent) = (made.clone(), missed.clone());
-    let controller = builder("siblings", namespace)
+    let live = builder("siblings", namespace)
         .handler(move |call: Call, creator: Creator<ConfigMap>, configs: Reader<ConfigMap>| {
             let (count, absent) = (count.clone(), absent.clone());
             async move {
@@ -87,9 +85,7 @@ fn the_next_call_reads_the_objects_of_its_own_kind_that_the_last_one_created() {
                 Ok::<_, BoxError>(Action::requeue_after(Duration::from_millis(1)))
             }
         })
-        .build()
-        .unwrap();
-    let live = Live::on(cluster, [controller]);
+        .start_on(cluster);
     let count = || made.load(Ordering::SeqCst);
     until("all are created", || (count() == 60).then_some(()), || count().to_string());
     live.stop();

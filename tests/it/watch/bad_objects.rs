@@ -13,7 +13,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::live::{Live, Seen, configmap, connection, state};
+use crate::fixture::Start;
+use crate::live::{Seen, configmap, state};
 
 #[derive(CustomResource, Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[kube(group = "bad-objects.example.com", version = "v1", kind = "Shoe", namespaced)]
@@ -56,7 +57,7 @@ fn an_object_that_does_not_fit_the_type_is_reported_and_the_others_are_handled()
     );
 
     let seen = Seen::default();
-    let controller = Controller::builder::<Shoe>("shoes")
+    let live = Controller::builder::<Shoe>("shoes")
         .namespaces([namespace])
         .resync(None)
         // With a `Recorder` the controller records Events.
@@ -64,9 +65,7 @@ fn an_object_that_does_not_fit_the_type_is_reported_and_the_others_are_handled()
         .handler(async |object: Arc<Shoe>, _: Recorder, seen: State<Seen>| {
             seen.note(object.name_any(), object.spec.size.to_string());
         })
-        .build()
-        .unwrap();
-    let live = Live::start(connection(cluster.kubeconfig(), None), [controller]);
+        .start_on(cluster);
     seen.wait_for(&good.iter().map(|name| (name, "42")).collect::<Vec<_>>());
     live.wait_for_ready(true, &["shoes: the object bad-objects/poison does not decode as the controller's type"]);
     eventually("an Event on the malformed object", || {
@@ -106,7 +105,7 @@ fn an_object_that_does_not_fit_the_type_gets_no_finalizer_and_keeps_an_existing_
 
     let (seen, cleaned) = (Seen::default(), Seen::default());
     let (handled, ended) = (seen.clone(), cleaned.clone());
-    let controller = Controller::builder::<Boot>("keeper-of-boots")
+    let live = Controller::builder::<Boot>("keeper-of-boots")
         .namespaces([namespace])
         .resync(None)
         .handler(move |object: Arc<Boot>| {
@@ -117,9 +116,7 @@ fn an_object_that_does_not_fit_the_type_gets_no_finalizer_and_keeps_an_existing_
             ended.note(object.name_any(), object.spec.size.to_string());
             async {}
         })
-        .build()
-        .unwrap();
-    let live = Live::start(connection(cluster.kubeconfig(), None), [controller]);
+        .start_on(cluster);
     seen.wait_for(&[("good", "42")]);
     live.wait_for_ready(
         true,
@@ -164,7 +161,7 @@ fn handlers_that_always_panic_hang_or_fail_do_not_block_other_objects() {
     let Some(cluster) = ControlPlane::shared_in(namespace, all("1")) else { return };
 
     let seen = Seen::default();
-    let controller = Controller::builder::<ConfigMap>("handlers")
+    let live = Controller::builder::<ConfigMap>("handlers")
         .namespaces([namespace])
         .resync(None)
         .workers(2)
@@ -182,9 +179,7 @@ fn handlers_that_always_panic_hang_or_fail_do_not_block_other_objects() {
             seen.note(name, value);
             Ok(())
         })
-        .build()
-        .unwrap();
-    let live = Live::start(connection(cluster.kubeconfig(), None), [controller]);
+        .start_on(cluster);
     seen.wait_for(&good.iter().map(|name| (name, "1")).collect::<Vec<_>>());
     for series in [
         "controller_runtime_reconcile_panics_total{controller=\"handlers\"}",

@@ -13,7 +13,7 @@ use kooper_tests::control_plane::ControlPlane;
 use kooper_tests::wait::until;
 use serde_json::{Value, json};
 
-use crate::fixture::{Hiding, Log, builder, config, eventually, run};
+use crate::fixture::{Hiding, Log, Start, builder, config, eventually};
 use crate::live::{Live, configmap};
 
 fn secret(namespace: &str, name: &str, labels: &Value) -> Value {
@@ -63,7 +63,7 @@ fn a_handler_reads_all_objects_from_its_first_call() {
     let Some(cluster) = ControlPlane::shared_in(namespace, configs.chain(secrets)) else { return };
     let log = Log::default();
     let seen = log.clone();
-    let controller = Controller::builder::<Secret>("reads")
+    let live = Controller::builder::<Secret>("reads")
         .namespaces([namespace])
         .resync(None)
         .handler(move |secret: Arc<Secret>, configs: Reader<ConfigMap>| {
@@ -73,9 +73,7 @@ fn a_handler_reads_all_objects_from_its_first_call() {
             seen.note(format!("{}: {listed}, {even}, {}", secret.name_any(), one.data.as_ref().unwrap()["value"]));
             async {}
         })
-        .build()
-        .unwrap();
-    let live = Live::on(cluster, [controller]);
+        .start_on(cluster);
     log.wait_for("a: 40, 20, 7");
     log.wait_for("b: 40, 20, 7");
     cluster.must(&["label", "configmap", "config-7", "--namespace", namespace, "parity=even", "--overwrite"]);
@@ -142,7 +140,7 @@ fn a_child_queues_its_controlling_owner_and_no_object_of_another_kind_with_that_
     let uids = cluster.must(&[&names[..], &uids].concat());
     let [parent, other, account] = uids.split(' ').collect::<Vec<_>>()[..] else { panic!("{uids}") };
     let log = Log::default();
-    let live = Live::on(cluster, [notes("owns", &[namespace], &log).owns(Secret::all()).build().unwrap()]);
+    let live = notes("owns", &[namespace], &log).owns(Secret::all()).start_on(cluster);
     log.wait_for("owns/parent: initial");
     log.wait_for("owns/other: initial");
 
@@ -194,8 +192,7 @@ fn a_mapped_object_queues_the_keys_of_its_old_and_its_new_version() {
     let bad = secret(one, "bad", &json!({"for": "a"}));
     cluster.apply([configmap(one, "a", "1"), configmap(one, "b", "1"), configmap(two, "a", "1"), bad]);
     let log = Log::default();
-    let controller = notes("maps", &[one, two], &log).watches::<Secret, _, _>(named).build().unwrap();
-    let live = Live::on(cluster, [controller]);
+    let live = notes("maps", &[one, two], &log).watches::<Secret, _, _>(named).start_on(cluster);
     for key in ["maps-one/a", "maps-one/b", "maps-two/a"] {
         log.wait_for(&format!("{key}: initial"));
     }
@@ -306,7 +303,7 @@ fn a_map_function_can_read_the_cache() {
     let log = Log::default();
     // With a selector the controller's own cache is another one.
     let controller = notes("map-reads", &[namespace], &log).labels("uses").watches::<Secret, _, _>(users);
-    let live = Live::on(cluster, [controller.build().unwrap()]);
+    let live = controller.start_on(cluster);
     for name in ["a", "b", "c"] {
         log.wait_for(&format!("map-reads/{name}: initial"));
     }
@@ -323,12 +320,10 @@ async fn an_external_key_calls_the_handler_if_its_object_exists() {
     let (retriever, _events) = channel([config("a", "1"), config("b", "1")]).unwrap();
     let (sender, mut keys) = tokio::sync::mpsc::unbounded_channel();
     let log = Log::default();
-    let controller = notes("outside", &[], &log)
+    let _running = notes("outside", &[], &log)
         .retriever(retriever)
         .source(futures_util::stream::poll_fn(move |context| keys.poll_recv(context)))
-        .build()
-        .unwrap();
-    let _running = run([controller]);
+        .start();
     eventually("the first list", || log.count() == 2).await;
     for name in ["absent", "b", "absent", "a"] {
         sender.send(ObjectKey::namespaced("test", name)).unwrap();
@@ -348,15 +343,13 @@ async fn a_trigger_for_all_calls_the_handler_once_for_each_object_and_keys_come_
         noted.note(format!("{}: {}", call.key(), call.reasons()));
         tokio::time::sleep(Duration::from_secs(1))
     };
-    let controller = builder("all")
+    let _running = builder("all")
         .workers(1)
         .retriever(retriever)
         .source(ReconcileAll(futures_util::stream::poll_fn(move |context| triggers.poll_recv(context))))
         .source(futures_util::stream::poll_fn(move |context| keys.poll_recv(context)))
         .handler(slow)
-        .build()
-        .unwrap();
-    let _running = run([controller]);
+        .start();
     let wait = |seconds| tokio::time::sleep(Duration::from_secs_f64(seconds));
     wait(10.0).await;
     assert_eq!(log.count(), 3, "{:?}", log.lines());
@@ -394,7 +387,7 @@ async fn deleted_is_called_once_with_the_last_state_and_before_the_successor() {
     };
     let (retriever, events) = channel([of("one", "1")]).unwrap();
     let log = Log::default();
-    let _running = run([mourns(&log).retriever(retriever).build().unwrap()]);
+    let _running = mourns(&log).retriever(retriever).start();
     eventually("the first list", || log.count() == 1).await;
     let successor = of("another", "3");
     events.modify(&of("one", "2")).unwrap();
@@ -420,7 +413,7 @@ fn deleted_distinguishes_objects_that_left_the_selector() {
     });
     let Some(cluster) = ControlPlane::shared_in(namespace, configs) else { return };
     let log = Log::default();
-    let live = Live::on(cluster, [mourns(&log).namespaces([namespace]).labels("app=shop").build().unwrap()]);
+    let live = mourns(&log).namespaces([namespace]).labels("app=shop").start_on(cluster);
     log.wait_for("handler: leaves leaves");
     log.wait_for("handler: deleted deleted");
     cluster.must(&["label", "configmap", "leaves", "--namespace", namespace, "app=none", "--overwrite"]);
@@ -437,7 +430,7 @@ fn deleted_distinguishes_objects_that_left_the_selector() {
 async fn deleted_is_called_with_the_last_known_state_after_a_gap() {
     let (retriever, events) = channel([config("a", "1")]).unwrap();
     let log = Log::default();
-    let _running = run([mourns(&log).retriever(Hiding(retriever, "b")).build().unwrap()]);
+    let _running = mourns(&log).retriever(Hiding(retriever, "b")).start();
     events.add(&config("b", "1")).unwrap();
     events.modify(&config("b", "2")).unwrap();
     eventually("b", || log.lines().contains(&"handler: b 2".to_owned())).await;

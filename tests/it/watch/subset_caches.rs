@@ -11,7 +11,7 @@ use kooper_tests::control_plane::ControlPlane;
 use kooper_tests::wait::until;
 use serde_json::{Value, json};
 
-use crate::fixture::{Log, eventually, run_with, with_name};
+use crate::fixture::{Log, Start, eventually, run_with, with_name};
 use crate::live::{Live, configmap};
 
 fn secret(namespace: &str, name: &str, labels: &Value) -> Value {
@@ -200,7 +200,7 @@ fn only_metadata_is_fetched_for_partial_objects() {
     assert!(created.success, "{}", created.stderr);
     let log = Log::default();
     let seen = log.clone();
-    let controller = Controller::builder::<Secret>("metadata")
+    let live = Controller::builder::<Secret>("metadata")
         .namespaces([namespace])
         .owns(PartialObjectMeta::<ConfigMap>::all())
         .watches(|_: &PartialObjectMeta<ConfigMap>| None::<ObjectKey>)
@@ -211,9 +211,7 @@ fn only_metadata_is_fetched_for_partial_objects() {
             ));
             async {}
         })
-        .build()
-        .unwrap();
-    let live = Live::on(cluster, [controller]);
+        .start_on(cluster);
     log.wait_for("big: true");
     let size = live.metric("kooper_store_bytes{controller=\"metadata\"}");
     assert!(size > 0.0 && size < 50_000.0, "{size} bytes");
@@ -350,16 +348,14 @@ fn a_write_does_not_wait_for_a_cache_that_does_not_select_it() {
         let again = log.count() < 20;
         Ok::<_, AccessError>(if again { Action::requeue_after(Duration::from_millis(1)) } else { Action::done() })
     };
-    let controller = Controller::builder::<ConfigMap>("writes")
+    let begin = std::time::Instant::now();
+    let live = Controller::builder::<ConfigMap>("writes")
         .namespaces([namespace])
         .fields("metadata.name=parent")
         .resync(None)
         .state(log.clone())
         .handler(handler)
-        .build()
-        .unwrap();
-    let begin = std::time::Instant::now();
-    let live = Live::on(cluster, [controller]);
+        .start_on(cluster);
     until("twenty calls", || (log.count() >= 20).then_some(()), || format!("{:#?}", log.lines()));
     // A key would wait for five seconds for each write that its caches do not show.
     assert!(begin.elapsed() < Duration::from_secs(60), "{:?}", begin.elapsed());

@@ -6,7 +6,6 @@ mod names;
 mod refusals;
 mod statuses;
 
-use std::path::Path;
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
@@ -16,12 +15,8 @@ use kooper_tests::control_plane::ControlPlane;
 use kooper_tests::wait::until;
 use serde_json::{Value, json};
 
-use crate::fixture::with_name;
-use crate::live::{Live, Seen, configmap, connection, state};
-
-fn start(kubeconfig: &Path, controller: Controller) -> Live {
-    Live::start(connection(kubeconfig, None), [controller])
-}
+use crate::fixture::{Start, with_name};
+use crate::live::{Seen, configmap, state};
 
 fn get(cluster: &ControlPlane, namespace: &str, what: &str, name: &str) -> Value {
     let output = cluster.kubectl(&["-n", namespace, "get", what, name, "--ignore-not-found", "-o", "json"]);
@@ -64,7 +59,7 @@ fn events_are_recorded_and_become_a_series() {
     };
     let controller =
         Controller::builder::<ConfigMap>("recorder").namespaces([namespace]).resync(None).fields("metadata.name=one");
-    let live = start(cluster.kubeconfig(), controller.handler(handler).build().unwrap());
+    let live = controller.handler(handler).start_on(cluster);
     for value in ["1", "2", "3"] {
         cluster.apply([configmap(namespace, "one", value)]);
         seen.wait_for(&[("one", value)]);

@@ -9,7 +9,7 @@ use kooper::prelude::*;
 use kooper::retriever::channel;
 
 use super::{number, paused};
-use crate::fixture::{config, eventually, run};
+use crate::fixture::{Start, config, eventually};
 use crate::program::status_page::Page;
 
 const TEST: &str = "end_to_end::reliability::memory::memory_depends_on_the_objects_that_exist_and_not_on_what_happened";
@@ -38,8 +38,7 @@ async fn hour(live: u64, changes: u64) {
         // Some fail for a while.
         if config.name_any().ends_with('7') { Err("not yet".into()) } else { Ok(()) }
     }
-    let controller = ConfigMap::controller("changes").retriever(retriever).handler(handle).build().unwrap();
-    let running = run([controller]);
+    let running = ConfigMap::controller("changes").retriever(retriever).handler(handle).start();
     let page = Page::serve(&running.health).unwrap();
     let mut random = fastrand::Rng::with_seed(1);
     let mut there: VecDeque<u64> = VecDeque::new();

@@ -10,7 +10,8 @@ use kooper::retriever::{ApiRetriever, Event, ListRequest, Page, RetrieveError, S
 use kooper_tests::control_plane::ControlPlane;
 
 use super::*;
-use crate::live::{Live, Seen, configmap, connection};
+use crate::fixture::Start;
+use crate::live::{Seen, configmap};
 
 /// All times are a thirtieth of those of production: 180 s, 290 s, and 5 minutes of compaction.
 const SILENCE: Duration = Duration::from_secs(6);
@@ -64,7 +65,7 @@ fn a_quiet_kind_without_bookmarks_is_listed_once_however_often_the_server_compac
     let requests = Arc::new(Requests::default());
     let seen = Seen::default();
     let (counted, noted) = (Arc::clone(&requests), seen.clone());
-    let controller = Controller::builder::<KubernetesEvent>("quiet")
+    let live = Controller::builder::<KubernetesEvent>("quiet")
         .resync(None)
         .retriever_from(move |client| Hasty {
             retriever: ApiRetriever::new(client, Scope { namespace: Some("default".into()), ..Scope::default() }),
@@ -74,9 +75,7 @@ fn a_quiet_kind_without_bookmarks_is_listed_once_however_often_the_server_compac
             noted.note(event.metadata.name.clone().unwrap_or_default(), event.reason.clone().unwrap_or_default());
             async {}
         })
-        .build()
-        .unwrap();
-    let live = Live::start(connection(cluster.kubeconfig(), None), [controller]);
+        .start_on(&cluster);
     live.wait_for_ready(true, &[]);
 
     // Other kinds change, so that there are versions to compact; watches end, and resume from a compacted version if

@@ -11,9 +11,9 @@ use kooper_tests::control_plane::ControlPlane;
 use kooper_tests::wait::until;
 use serde_json::{Value, json};
 
-use super::{event, get, secret, start};
-use crate::fixture::with_name;
-use crate::live::{Seen, configmap, state};
+use super::{event, get, secret};
+use crate::fixture::{Start, with_name};
+use crate::live::{Live, Seen, configmap, state};
 
 /// A controller of ConfigMaps, each of which owns a Secret with the name in its value.
 fn parents(namespace: &str, seen: &Seen, set: impl FnOnce(Builder<ConfigMap>) -> Builder<ConfigMap>) -> Controller {
@@ -51,7 +51,7 @@ fn a_child_is_created_and_corrected_and_never_taken_from_another_owner() {
     let objects = [theirs(namespace, "foreign"), theirs(namespace, "orphan"), configmap(namespace, "one", "first")];
     let Some(cluster) = ControlPlane::shared_in(namespace, objects) else { return };
     let seen = Seen::default();
-    let live = start(cluster.kubeconfig(), parents(namespace, &seen, |builder| builder));
+    let live = Live::on(cluster, [parents(namespace, &seen, |builder| builder)]);
     seen.wait_for(&[("one", "applied")]);
     let child = get(cluster, namespace, "secret", "first");
     let owner = &child["metadata"]["ownerReferences"][0];
@@ -85,7 +85,7 @@ fn an_owner_without_its_child_is_queued_when_the_other_child_is_deleted() {
     // Its own retry would be too late for the test.
     let long = Duration::from_secs(3600);
     let controller = parents(namespace, &seen, |builder| builder.resync(None).backoff(long, long));
-    let live = start(cluster.kubeconfig(), controller);
+    let live = Live::on(cluster, [controller]);
     seen.wait_for(&[("one", "applied")]);
     cluster.apply([configmap(namespace, "two", "wanted")]);
     seen.wait_for(&[("two", "not ours: ConfigMap `one`")]);
@@ -115,8 +115,7 @@ fn fields_applied_under_a_previous_name_are_taken_over() {
             }
         };
         let controller = Controller::builder::<ConfigMap>(name).namespaces([namespace]).fields("metadata.name=one");
-        let live =
-            start(cluster.kubeconfig(), controller.previous_names(previous.to_vec()).handler(handler).build().unwrap());
+        let live = controller.previous_names(previous.to_vec()).handler(handler).start_on(cluster);
         log.wait_for(&[(name, "applied")]);
         live.stop();
     };
@@ -148,7 +147,7 @@ fn an_object_that_is_not_cached_yet_is_not_taken_over() {
     };
     let controller =
         Controller::builder::<ConfigMap>("unseen").namespaces([namespace]).workers(1).fields("metadata.name=one");
-    let live = start(cluster.kubeconfig(), controller.state(seen.clone()).handler(handler).build().unwrap());
+    let live = controller.state(seen.clone()).handler(handler).start_on(cluster);
     seen.wait_for(&[("there", "conflict"), ("absent", "created")]);
     live.stop();
 }

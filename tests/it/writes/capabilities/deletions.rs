@@ -11,8 +11,7 @@ use kooper_tests::control_plane::ControlPlane;
 use kooper_tests::wait::until;
 use serde_json::json;
 
-use super::start;
-use crate::fixture::with_name;
+use crate::fixture::{Start, with_name};
 use crate::live::{Seen, configmap};
 
 #[test]
@@ -53,7 +52,7 @@ fn a_deletion_only_affects_the_object_with_the_expected_uid() {
         Ok::<_, kooper::BoxError>(())
     };
     let controller = Controller::builder::<ConfigMap>("deletions").namespaces([namespace]).fields("metadata.name=one");
-    let live = start(cluster.kubeconfig(), controller.state(seen.clone()).handler(handler).build().unwrap());
+    let live = controller.state(seen.clone()).handler(handler).start_on(cluster);
     seen.wait_for(&[("twice", "409"), ("stale", "true true"), ("changed", "true true"), ("deleted", "true")]);
     live.stop();
 }
@@ -90,7 +89,7 @@ fn a_job_is_deleted_with_its_pods_and_a_pod_is_evicted_by_its_uid() {
         Ok::<_, kooper::BoxError>(())
     };
     let controller = Controller::builder::<Job>("dependents").namespaces([namespace]).workers(1).resync(None);
-    let live = start(cluster.kubeconfig(), controller.state(seen.clone()).handler(handler).build().unwrap());
+    let live = controller.state(seen.clone()).handler(handler).start_on(cluster);
     seen.wait_for(&[("alone", "true false")]);
     until("the pods of the job are gone", || pods().is_empty().then_some(()), pods);
     live.stop();

@@ -9,8 +9,7 @@ use kooper::prelude::*;
 use kooper::testing::Cluster;
 use kooper_tests::control_plane::ControlPlane;
 
-use super::start;
-use crate::fixture::with_name;
+use crate::fixture::{Start, with_name};
 use crate::live::{Seen, configmap};
 
 /// An error with its sources, without those that only repeat it.
@@ -115,7 +114,7 @@ fn an_error_names_the_object_whose_name_is_invalid() {
         seen.note("one", lines);
     };
     let controller = Controller::builder::<ConfigMap>("names").namespaces([namespace]).fields("metadata.name=one");
-    let live = start(cluster.kubeconfig(), controller.state(seen.clone()).handler(handler).build().unwrap());
+    let live = controller.state(seen.clone()).handler(handler).start_on(cluster);
     seen.wait_for(&[("one", &*expected(namespace))]);
     live.stop();
 }

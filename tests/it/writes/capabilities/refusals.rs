@@ -14,9 +14,9 @@ use kooper_tests::control_plane::ControlPlane;
 use kooper_tests::wait::until;
 use serde_json::json;
 
-use super::{get, secret, start};
-use crate::fixture::with_name;
-use crate::live::{Seen, configmap, grant};
+use super::{get, secret};
+use crate::fixture::{Start, with_name};
+use crate::live::{Live, Seen, configmap, connection, grant};
 
 fn named(name: &str) -> ObjectMeta {
     ObjectMeta { name: Some(name.to_owned()), ..ObjectMeta::default() }
@@ -93,7 +93,7 @@ fn a_rejection_by_admission_does_not_name_a_rule() {
     };
     let controller =
         Controller::builder::<ConfigMap>("forbidden").namespaces([namespace]).fields("metadata.name=one").workers(1);
-    let live = start(cluster.kubeconfig(), controller.state(seen.clone()).handler(handler).build().unwrap());
+    let live = controller.state(seen.clone()).handler(handler).start_on(cluster);
     let rest = "no rule is missing";
     seen.wait_for(&[
         ("security", &*format!("meet the Pod Security Standard of namespace `{namespace}`, or change its label `pod-security.kubernetes.io/enforce`: {rest}")),
@@ -149,7 +149,7 @@ fn a_forbidden_request_is_reported_with_the_missing_rule() {
         .handler(handler)
         .build()
         .unwrap();
-    let live = start(cluster.limited_kubeconfig(), controller);
+    let live = Live::start(connection(cluster.limited_kubeconfig(), None), [controller]);
     for (name, rule) in [
         ("apply", "services: create, patch"),
         ("delete", "services: delete"),

@@ -8,7 +8,8 @@ use kooper::Controller;
 use kooper::prelude::*;
 use kooper_tests::control_plane::ControlPlane;
 
-use super::{get, start};
+use super::get;
+use crate::fixture::Start;
 use crate::live::Seen;
 
 #[test]
@@ -32,7 +33,7 @@ fn an_unchanged_status_is_not_written() {
     };
     let controller =
         Controller::builder::<Service>("statuses").namespaces([namespace]).resync(Some(Duration::from_secs(1)));
-    let live = start(cluster.kubeconfig(), controller.state(seen.clone()).handler(handler).build().unwrap());
+    let live = controller.state(seen.clone()).handler(handler).start_on(cluster);
     // Its own write causes one call, which writes nothing.
     seen.wait_for(&[("event", "suppressed")]);
     let before = get(cluster, namespace, "service", "web");
@@ -71,7 +72,7 @@ fn a_second_status_in_one_call_is_compared_with_the_first() {
         Ok::<_, kooper::BoxError>(())
     };
     let controller = Controller::builder::<Service>("twice").namespaces([namespace]).workers(1);
-    let live = start(cluster.kubeconfig(), controller.state(seen.clone()).handler(handler).build().unwrap());
+    let live = controller.state(seen.clone()).handler(handler).start_on(cluster);
     seen.wait_for(&[("first", "done"), ("second", "true true false")]);
     live.stop();
     let service = get(cluster, namespace, "service", "web");
