@@ -1,6 +1,6 @@
 //! The controllers around a test's cluster: pods run, and workloads have pods.
 
-use k8s_openapi::api::apps::v1::{ControllerRevision, DaemonSet, Deployment, ReplicaSet, StatefulSet};
+use k8s_openapi::api::apps::v1::{ControllerRevision, DaemonSet, Deployment, StatefulSet};
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::{
     ConfigMap, Endpoints, Event, Node, PersistentVolume, PersistentVolumeClaim, Pod, Secret, Service,
@@ -49,10 +49,6 @@ fn is_rolled_out(deployment: &Deployment, replicas: i32) -> bool {
         && status.updated_replicas.unwrap_or_default() == replicas
         && status.available_replicas.unwrap_or_default() == replicas
         && status.conditions.iter().flatten().any(|one| one.reason.as_deref() == Some("NewReplicaSetAvailable"))
-}
-
-fn revision(deployment: &Deployment) -> Option<&str> {
-    deployment.annotations().get("deployment.kubernetes.io/revision").map(String::as_str)
 }
 
 #[kooper::test]
@@ -131,68 +127,6 @@ async fn a_readiness_gate_holds_a_pod_back(cluster: Cluster) -> Result<()> {
     conditions.push(object(json!({"type": "example.com/open", "status": "True"})));
     cluster.patch_status(&gated, json!({"status": {"conditions": conditions}})).await?;
     cluster.wait(&gated, is_ready).await;
-    Ok(())
-}
-
-#[kooper::test]
-async fn a_deployment_becomes_available_and_is_scaled(cluster: Cluster) -> Result<()> {
-    let web = cluster.create(&deployment("web", 3)).await?;
-    let web = cluster.wait(&web, |web| is_rolled_out(web, 3)).await;
-    assert_eq!(revision(&web), Some("1"));
-    let pods: Vec<Pod> = cluster.list().await?;
-    assert!(pods.len() == 3 && pods.iter().all(is_ready));
-
-    cluster.patch(&web, json!({"spec": {"replicas": 1}})).await?;
-    cluster.wait(&web, |web| is_rolled_out(web, 1)).await;
-    cluster.delete(&web).await?;
-    for pod in &pods {
-        cluster.wait_deleted(pod).await;
-    }
-    assert!(cluster.list::<ReplicaSet>().await?.is_empty());
-    Ok(())
-}
-
-#[kooper::test]
-async fn a_deployment_rolls_to_a_new_template_and_back(cluster: Cluster) -> Result<()> {
-    let image =
-        |image: &str| json!({"spec": {"template": {"spec": {"containers": [{"name": "main", "image": image}]}}}});
-    let web = cluster.create(&deployment("web", 2)).await?;
-    cluster.wait(&web, |web| is_rolled_out(web, 2)).await;
-    cluster.patch(&web, image("web:2")).await?;
-    cluster.wait(&web, |web| is_rolled_out(web, 2) && revision(web) == Some("2")).await;
-    cluster.patch(&web, image("web:1")).await?;
-    cluster.wait(&web, |web| is_rolled_out(web, 2) && revision(web) == Some("3")).await;
-
-    let sets: Vec<ReplicaSet> = cluster.list().await?;
-    let mut sizes: Vec<_> = sets.iter().map(|set| set.spec.as_ref().and_then(|spec| spec.replicas)).collect();
-    sizes.sort_unstable();
-    assert_eq!(sizes, [Some(0), Some(2)]);
-    Ok(())
-}
-
-#[kooper::test]
-async fn a_replica_set_adopts_and_releases_pods(cluster: Cluster) -> Result<()> {
-    let mut single = pod("single");
-    single.metadata.labels = Some([("app".to_owned(), "web".to_owned())].into());
-    let single = cluster.create(&single).await?;
-    let labels = json!({"app": "web"});
-    let set: ReplicaSet = object(json!({
-        "metadata": {"name": "web"},
-        "spec": {
-            "replicas": 1, "selector": {"matchLabels": labels},
-            "template": {"metadata": {"labels": labels}, "spec": {"containers": [{"name": "main", "image": "web:1"}]}}
-        }
-    }));
-    let set = cluster.create(&set).await?;
-    let ready = |set: &ReplicaSet| set.status.as_ref().is_some_and(|status| status.ready_replicas == Some(1));
-    cluster.wait(&set, ready).await;
-    let adopted = cluster.wait(&single, |pod: &Pod| pod.metadata.owner_references.is_some()).await;
-    assert_eq!(adopted.owner_references()[0].uid, set.uid().unwrap_or_default());
-    assert_eq!(cluster.list::<Pod>().await?.len(), 1);
-
-    cluster.patch(&single, json!({"metadata": {"labels": {"app": null}}})).await?;
-    cluster.wait(&single, |pod: &Pod| pod.owner_references().is_empty()).await;
-    cluster.wait(&set, ready).await;
     Ok(())
 }
 
@@ -390,29 +324,12 @@ async fn an_indexed_job_has_a_pod_for_each_index(cluster: Cluster) -> Result<()>
     Ok(())
 }
 
-/// A Job whose pods no node takes.
-fn unschedulable(spec: Value) -> Job {
-    let mut job = job(spec);
-    let selector = Some([("disk".to_owned(), "ssd".to_owned())].into());
-    job.spec.get_or_insert_default().template.spec.get_or_insert_default().node_selector = selector;
-    job
-}
-
-#[kooper::test]
-async fn a_job_fails_when_its_pods_do(cluster: Cluster) -> Result<()> {
-    // A pod that no node takes ends only as the test ends it.
-    let job = cluster.create(&unschedulable(json!({"backoffLimit": 0}))).await?;
-    cluster.wait(&job, |job: &Job| job.status.as_ref().is_some_and(|status| status.active == Some(1))).await;
-    let [pod] = &cluster.list::<Pod>().await?[..] else { panic!("one pod") };
-    cluster.patch_status(pod, json!({"status": {"phase": "Failed"}})).await?;
-    let failed = cluster.wait(&job, |job: &Job| has_condition(job, "Failed")).await;
-    assert_eq!(failed.status.and_then(|status| status.failed), Some(1));
-    Ok(())
-}
-
 #[kooper::test]
 async fn a_job_whose_pods_no_node_takes_fails_at_its_deadline(cluster: Cluster) -> Result<()> {
-    let job = cluster.create(&unschedulable(json!({"activeDeadlineSeconds": 1}))).await?;
+    let mut job = job(json!({"activeDeadlineSeconds": 1}));
+    let selector = Some([("disk".to_owned(), "ssd".to_owned())].into());
+    job.spec.get_or_insert_default().template.spec.get_or_insert_default().node_selector = selector;
+    let job = cluster.create(&job).await?;
     let failed = cluster.wait(&job, |job: &Job| has_condition(job, "Failed")).await;
     assert_eq!(failed.status.and_then(|status| status.failed), Some(1));
     assert!(cluster.list::<Pod>().await?.is_empty());
