@@ -70,21 +70,6 @@ fn lines_at(controllers: &[Controller], place: &Place) -> Vec<String> {
 }
 
 #[test]
-fn a_controller_of_all_namespaces_has_a_cluster_role() {
-    let controllers = [controller("echo", &[]).build().expect("a controller")];
-    assert_eq!(
-        lines(&controllers),
-        [
-            "ServiceAccount shops",
-            "ClusterRole -",
-            "  /events [] create patch",
-            "  /pods [] list watch",
-            "ClusterRoleBinding -"
-        ]
-    );
-}
-
-#[test]
 fn a_controller_of_the_operators_namespace_has_a_role_there() {
     let builder = Controller::builder::<Pod>("echo").own_namespace().handler(async || {});
     let mut controllers = [builder.build().expect("a controller")];
