@@ -144,18 +144,26 @@ pub(super) fn noting_by(
     })
 }
 
-/// Each request with this in its path fails, while it does.
-pub(super) fn failing(part: &'static str, fails: &Arc<AtomicBool>) -> RequestLayer {
-    let fails = fails.clone();
+/// Each request with this in its path meets an obstacle, while it is there.
+pub(super) fn obstructed<F>(part: &'static str, is_there: &Arc<AtomicBool>, obstacle: fn() -> F) -> RequestLayer
+where
+    F: Future<Output = Result<()>> + Send + 'static,
+{
+    let is_there = is_there.clone();
     from_fn(move |request, next| {
-        let fails = fails.clone();
+        let is_there = is_there.clone();
         async move {
-            if fails.load(Ordering::SeqCst) && request.uri().path().contains(part) {
-                return Err("no connection".into());
+            if is_there.load(Ordering::SeqCst) && request.uri().path().contains(part) {
+                obstacle().await?;
             }
             next.oneshot(request).await
         }
     })
+}
+
+/// Each request with this in its path fails, while it does.
+pub(super) fn failing(part: &'static str, fails: &Arc<AtomicBool>) -> RequestLayer {
+    obstructed(part, fails, || std::future::ready(Err("no connection".into())))
 }
 
 /// A replica whose requests pass this layer.

@@ -1,5 +1,6 @@
 //! Replicas that die, or that lose their connection, and calls that outlive their shard.
 
+use std::future::Ready;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
@@ -19,7 +20,7 @@ use serde_json::json;
 use tokio::time::Instant;
 use tower::ServiceExt;
 
-use super::replicas::{Notes, SETTLE, create, failing, metric, noting, noting_by, replica, spread, touch};
+use super::replicas::{Notes, SETTLE, create, failing, metric, noting, noting_by, obstructed, replica, spread, touch};
 use crate::fixture::{Running, eventually};
 
 #[kooper::test(start_paused = true)]
@@ -74,16 +75,7 @@ async fn a_replica_whose_init_fails_is_given_no_shards_of_others(cluster: Cluste
 async fn a_panic_while_leases_are_read_ends_the_controller_and_does_not_go_unnoticed(cluster: Cluster) -> Result<()> {
     let (notes, panics) = (Notes::default(), Arc::new(AtomicBool::new(false)));
     create(&cluster, 4).await?;
-    let layer = {
-        let panics = panics.clone();
-        from_fn(move |request, next| {
-            let panics = panics.clone();
-            async move {
-                assert!(!panics.load(Ordering::SeqCst) || !request.uri().path().contains("/leases"), "a bad layer");
-                next.oneshot(request).await
-            }
-        })
-    };
+    let layer = obstructed("/leases", &panics, || -> Ready<_> { panic!("a bad layer") });
     let mut running = replica(&cluster, noting("a", &notes).build()?, layer);
     tokio::time::sleep(SETTLE).await;
     assert_eq!(notes.count(), 4);
@@ -100,16 +92,7 @@ fn cut(is_cut: &Arc<AtomicBool>) -> RequestLayer {
 
 /// Loses the requests with this in their path while it is cut.
 fn cut_from(part: &'static str, is_cut: &Arc<AtomicBool>) -> RequestLayer {
-    let is_cut = is_cut.clone();
-    from_fn(move |request, next| {
-        let is_cut = is_cut.clone();
-        async move {
-            if is_cut.load(Ordering::SeqCst) && request.uri().path().contains(part) {
-                std::future::pending::<()>().await;
-            }
-            next.oneshot(request).await
-        }
-    })
+    obstructed(part, is_cut, std::future::pending)
 }
 
 /// Works on an object for as long as it may, and notes when it last did.
