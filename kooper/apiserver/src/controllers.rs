@@ -12,7 +12,8 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use crate::cluster::Cluster;
-use crate::kinds::Kind;
+use crate::kinds::{Kind, Kinds};
+use crate::store::Object;
 use crate::task::{Place, Task};
 use crate::verbs::{self, DeleteOptions};
 use crate::work::{blocks, owners};
@@ -46,8 +47,11 @@ pub(crate) fn run(cluster: &Arc<Cluster>) {
             Task::Volume(name) => protection::release_volume(cluster, &name),
             Task::Owner(place) => release_owner(cluster, &place),
             Task::Released(owner, namespace) => {
-                if let Some((kind, key)) = find_owner(cluster, &owner, &namespace) {
-                    release_owner(cluster, &Place::of(&kind, key));
+                let kinds = cluster.kinds();
+                if let Some(kind) = kind_of_owner(&kinds, &owner)
+                    && let Some((key, _)) = find_owner(kind, &owner, &namespace)
+                {
+                    release_owner(cluster, &Place::of(kind, key));
                 }
             }
             Task::Orphans(uid) => {
@@ -78,14 +82,22 @@ fn with_definitions(cluster: &Arc<Cluster>, then: impl FnOnce(&Arc<Kind>)) {
     }
 }
 
-/// The owner that a reference names, if it still is that one.
-fn find_owner(cluster: &Cluster, owner: &Value, namespace: &str) -> Option<(Arc<Kind>, String)> {
-    let text = |key: &str| owner[key].as_str().unwrap_or_default();
-    let kinds = cluster.kinds();
-    let kind = kinds.of(text("apiVersion"), text("kind"))?;
-    let key = route::key(if kind.namespaced { namespace } else { "" }, text("name"));
+/// The kind of the owner that a reference names, if it is served.
+fn kind_of_owner<'a>(kinds: &'a Kinds, owner: &Value) -> Option<&'a Arc<Kind>> {
+    kinds.of(owner["apiVersion"].as_str().unwrap_or_default(), owner["kind"].as_str().unwrap_or_default())
+}
+
+/// The owner that a reference names, with its key, if it still is that one.
+fn find_owner(kind: &Kind, owner: &Value, namespace: &str) -> Option<(String, Arc<Object>)> {
+    let key = route::key(if kind.namespaced { namespace } else { "" }, owner["name"].as_str().unwrap_or_default());
     let found = kind.table.get(&key)?;
-    (*found.traits().uid == *text("uid")).then(|| (Arc::clone(kind), key))
+    (owner["uid"] == *found.traits().uid).then_some((key, found))
+}
+
+/// Returns `true` if an object waits for the deletion of its dependents.
+fn waits(object: &Object) -> bool {
+    let object = object.value();
+    meta::is_deleting(&object) && meta::finalizers(&object).contains(&"foregroundDeletion")
 }
 
 /// Deletes an object when it has owners and none of them stays; if one stays, it forgets the others.
@@ -99,29 +111,38 @@ fn collect(cluster: &Arc<Cluster>, place: &Place) {
     }
     let namespace = meta::text(&object, "namespace");
     let (mut stays, mut awaited, mut leaving) = (false, false, Vec::new());
+    let kinds = cluster.kinds();
     for owner in owners(&object) {
         // Owners of a kind that is not served are not known to be absent, nor are those in no known namespace.
-        let text = |key: &str| owner[key].as_str().unwrap_or_default();
-        let kinds = cluster.kinds();
-        let kind = kinds.of(text("apiVersion"), text("kind"));
-        let is_known = kind.is_some_and(|kind| !kind.namespaced || !namespace.is_empty());
-        let found = find_owner(cluster, owner, namespace).and_then(|(kind, key)| kind.table.get(&key));
-        let found = found.map(|owner| owner.value());
-        let waits = found
-            .as_ref()
-            .is_some_and(|owner| meta::is_deleting(owner) && meta::finalizers(owner).contains(&"foregroundDeletion"));
-        if !is_known || found.is_some() && !waits {
+        let known = kind_of_owner(&kinds, owner).filter(|kind| !kind.namespaced || !namespace.is_empty());
+        let Some(kind) = known else {
             stays = true;
-        } else {
-            awaited |= waits;
-            leaving.push(text("uid"));
+            continue;
+        };
+        match find_owner(kind, owner, namespace) {
+            Some((_, found)) if !waits(&found) => stays = true,
+            found => {
+                awaited |= found.is_some();
+                leaving.push(owner["uid"].as_str().unwrap_or_default());
+            }
         }
     }
     if stays {
         leaving.into_iter().for_each(|uid| disown(cluster, place, uid));
     } else if !leaving.is_empty() {
         let finalizers = meta::finalizers(&object);
-        let options = if awaited && cluster.work.has_dependents(meta::text(&object, "uid")) {
+        let uid = meta::text(&object, "uid");
+        let dependents = if awaited { cluster.work.dependents(uid) } else { Vec::new() };
+        let options = if !dependents.is_empty() {
+            let stored = |place: &Place| kind_of(cluster, place)?.table.get(&place.key);
+            // Owners in a circle would wait for each other forever.
+            if dependents.iter().filter_map(stored).any(|dependent| waits(&dependent)) {
+                change_owners(cluster, place, |owners| {
+                    for owner in owners.iter_mut().filter(|owner| blocks(owner)) {
+                        owner["blockOwnerDeletion"] = json!(false);
+                    }
+                });
+            }
             DeleteOptions::foreground()
         } else if finalizers.iter().any(|name| matches!(*name, "orphan" | "foregroundDeletion")) {
             // The policy that it has already.
@@ -173,19 +194,28 @@ fn delete_dependent(cluster: &Arc<Cluster>, place: &Place, uid: &str) -> bool {
 /// Removes the references to one owner.
 fn disown(cluster: &Arc<Cluster>, place: &Place, uid: &str) {
     cluster.work.forget(uid, place);
+    change_owners(cluster, place, |owners| owners.retain(|owner| owner["uid"] != uid));
+}
+
+/// Changes the references of an object to its owners. Retried if another write came first.
+fn change_owners(cluster: &Arc<Cluster>, place: &Place, change: impl Fn(&mut Vec<Value>)) {
     let Some(kind) = kind_of(cluster, place) else { return };
-    // Retried if another write came first.
     while let Some(stored) = kind.table.get(&place.key) {
-        let mut object = stored.value();
-        let rest: Vec<_> = owners(&object).filter(|owner| owner["uid"] != uid).cloned().collect();
-        if rest.is_empty() {
+        let present = stored.value();
+        let mut object = present.clone();
+        let mut changed: Vec<_> = owners(&object).cloned().collect();
+        change(&mut changed);
+        if changed.is_empty() {
             meta::of(&mut object).remove("ownerReferences");
         } else {
-            meta::of(&mut object).insert("ownerReferences".into(), json!(rest));
+            meta::of(&mut object).insert("ownerReferences".into(), json!(changed));
+        }
+        if object == present {
+            return;
         }
         let draft = verbs::draft(&kind, &object).hiding(stored.traits());
         if kind.table.put(&place.key, Some(stored.version), draft).is_ok() {
-            return;
+            return cluster.work.after_write(&kind, &object, Some(&present));
         }
     }
 }

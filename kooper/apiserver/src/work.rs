@@ -143,10 +143,6 @@ impl Work {
         self.state.lock().dependents.get(uid).into_iter().flatten().cloned().collect()
     }
 
-    pub(crate) fn has_dependents(&self, uid: &str) -> bool {
-        self.state.lock().dependents.contains_key(uid)
-    }
-
     /// An object is no dependent of this owner any more.
     pub(crate) fn forget(&self, uid: &str, place: &Place) {
         self.state.lock().forget(uid, place);

@@ -107,6 +107,13 @@ async fn take(step: &Step<'_>, content: &Content) -> Result<()> {
             };
             expected(content.api(node).delete(&node.name, &params).await.map(drop))
         }
+        Step::Unblock { node } => {
+            let mut owners = node.owners.clone();
+            for owner in &mut owners {
+                owner.block_owner_deletion = owner.block_owner_deletion.map(|_| false);
+            }
+            change(node, content, &json!({"ownerReferences": owners})).await
+        }
         Step::Disown { node, owners } => {
             let rest: Vec<_> = node.owners.iter().filter(|owner| !owners.contains(&owner.uid.as_str())).collect();
             change(node, content, &json!({"ownerReferences": rest})).await

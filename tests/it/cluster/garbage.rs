@@ -145,6 +145,20 @@ async fn each_owner_waits_for_what_is_being_deleted(cluster: Cluster) -> Result<
 }
 
 #[kooper::test]
+async fn owners_that_block_each_other_are_deleted_in_the_foreground(cluster: Cluster) -> Result<()> {
+    let one = cluster.create(&config("one")).await?;
+    let other = cluster.create(&secret_of("other", &one)).await?;
+    let mut reference = other.owner_ref(&()).unwrap();
+    reference.block_owner_deletion = Some(true);
+    cluster.patch(&one, json!({"metadata": {"ownerReferences": [reference]}})).await?;
+
+    configs(&cluster).delete("one", &with(PropagationPolicy::Foreground)).await?;
+    cluster.wait_deleted(&one).await;
+    cluster.wait_deleted(&other).await;
+    Ok(())
+}
+
+#[kooper::test]
 async fn orphans_stay(cluster: Cluster) -> Result<()> {
     let owner = cluster.create(&config("owner")).await?;
     let orphan = cluster.create(&secret_of("orphan", &owner)).await?;
@@ -275,6 +289,7 @@ fn the_same_holds_on_the_real_server_with_and_without_its_controllers() {
         "an_owner_waits_for_nothing_that_it_has_lost",
         "what_waits_in_the_foreground_waits_without_its_owner",
         "each_owner_waits_for_what_is_being_deleted",
+        "owners_that_block_each_other_are_deleted_in_the_foreground",
         "orphans_stay",
         "an_object_in_no_namespace_has_no_owner_in_one",
         "a_deployment_takes_its_pods_along",
@@ -289,6 +304,6 @@ fn the_same_holds_on_the_real_server_with_and_without_its_controllers() {
         let output = command.env("KOOPER_TEST_SERVER", "real").env("KUBEBUILDER_ASSETS", assets).output();
         let output = output.expect("it can be run");
         let printed = [output.stdout, output.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).concat();
-        assert!(output.status.success() && printed.contains("12 passed"), "{}\n{printed}", assets.display());
+        assert!(output.status.success() && printed.contains("13 passed"), "{}\n{printed}", assets.display());
     }
 }

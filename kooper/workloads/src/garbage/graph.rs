@@ -1,6 +1,6 @@
 //! Owners and dependents, and the writes that follow from them.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::api::PropagationPolicy;
@@ -32,6 +32,8 @@ pub(super) enum Step<'a> {
         /// `true` if its owners wait for its deletion, `false` if none of them exists.
         awaited: bool,
     },
+    /// Keeps no owner waiting any more: it is in a circle of owners that would wait for each other forever.
+    Unblock { node: &'a Node },
     /// Removes the references to these owners.
     Disown { node: &'a Node, owners: Vec<&'a str> },
     /// Removes a finalizer of an owner, which waits for nothing any more.
@@ -54,7 +56,13 @@ impl Node {
 /// the nodes if it existed.
 pub(super) fn steps<'a>(nodes: &'a [Node], would_list: impl Fn(&OwnerReference, &Node) -> bool) -> Vec<Step<'a>> {
     let by_uid: HashMap<&str, &Node> = nodes.iter().map(|node| (node.uid.as_str(), node)).collect();
-    let owners: HashSet<&str> = nodes.iter().flat_map(|node| &node.owners).map(|owner| owner.uid.as_str()).collect();
+    // The objects that have dependents, and `true` if one of these waits for its own.
+    let mut owners: HashMap<&str, bool> = HashMap::new();
+    for node in nodes {
+        for owner in &node.owners {
+            *owners.entry(&owner.uid).or_default() |= node.waits_by(FOREGROUND);
+        }
+    }
     let mut steps = Vec::new();
     for node in nodes {
         if node.waits_by(ORPHAN) || node.waits_by(FOREGROUND) {
@@ -68,6 +76,10 @@ pub(super) fn steps<'a>(nodes: &'a [Node], would_list: impl Fn(&OwnerReference, 
     steps
 }
 
+fn blocks(owner: &OwnerReference) -> bool {
+    owner.block_owner_deletion == Some(true)
+}
+
 /// Releases an owner that is being deleted, if its dependents allow it.
 fn release<'a>(owner: &'a Node, nodes: &'a [Node]) -> Vec<Step<'a>> {
     let uid = owner.uid.as_str();
@@ -76,15 +88,15 @@ fn release<'a>(owner: &'a Node, nodes: &'a [Node]) -> Vec<Step<'a>> {
         let disowned: Vec<_> = dependents().map(|node| Step::Disown { node, owners: vec![uid] }).collect();
         return if disowned.is_empty() { vec![Step::Release { node: owner, finalizer: ORPHAN }] } else { disowned };
     }
-    let blocks = |node: &Node| node.owners.iter().any(|one| one.uid == uid && one.block_owner_deletion == Some(true));
-    if dependents().any(blocks) { Vec::new() } else { vec![Step::Release { node: owner, finalizer: FOREGROUND }] }
+    let holds = |node: &Node| node.owners.iter().any(|one| one.uid == uid && blocks(one));
+    if dependents().any(holds) { Vec::new() } else { vec![Step::Release { node: owner, finalizer: FOREGROUND }] }
 }
 
 /// Deletes a dependent without an owner that stays, or removes its references to the owners that do not.
 fn collect<'a>(
     node: &'a Node,
     by_uid: &HashMap<&str, &Node>,
-    owners: &HashSet<&str>,
+    owners: &HashMap<&str, bool>,
     would_list: impl Fn(&OwnerReference, &Node) -> bool,
 ) -> Option<Step<'a>> {
     let (mut staying, mut waiting, mut leaving) = (false, false, Vec::new());
@@ -109,7 +121,11 @@ fn collect<'a>(
         return (!leaving.is_empty()).then_some(Step::Disown { node, owners: leaving });
     }
     let has = |finalizer: &str| node.finalizers.iter().any(|one| one == finalizer);
-    let policy = if waiting && owners.contains(node.uid.as_str()) {
+    let dependents = owners.get(node.uid.as_str()).filter(|_| waiting);
+    if dependents == Some(&true) && node.owners.iter().any(blocks) {
+        return Some(Step::Unblock { node });
+    }
+    let policy = if dependents.is_some() {
         PropagationPolicy::Foreground
     } else if has(ORPHAN) {
         PropagationPolicy::Orphan
@@ -150,6 +166,7 @@ mod tests {
     fn described(nodes: &[Node]) -> Vec<String> {
         let describe = |step: Step<'_>| match step {
             Step::Delete { node, policy, .. } => format!("delete {} {policy:?}", node.name),
+            Step::Unblock { node } => format!("unblock {}", node.name),
             Step::Disown { node, owners } => format!("disown {} {}", node.name, owners.join(",")),
             Step::Release { node, finalizer } => format!("release {} {finalizer}", node.name),
         };
@@ -183,6 +200,15 @@ mod tests {
         let mut free = waiting("child", &["owner"], "example.com/held");
         free.owners[0].block_owner_deletion = None;
         assert_eq!(described(&[waiting("owner", &[], FOREGROUND), free]), ["release owner foregroundDeletion"]);
+    }
+
+    #[test]
+    fn owners_in_a_circle_do_not_wait_for_each_other() {
+        let nodes = [waiting("one", &["other"], FOREGROUND), node("other", &["one"])];
+        assert_eq!(described(&nodes), ["unblock other"]);
+        let [one, mut other] = nodes;
+        other.owners[0].block_owner_deletion = Some(false);
+        assert_eq!(described(&[one, other]), ["release one foregroundDeletion", "delete other Foreground"]);
     }
 
     #[test]
