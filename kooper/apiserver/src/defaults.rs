@@ -188,6 +188,15 @@ mod tests {
     }
 
     #[test]
+    fn what_is_empty_is_left_out_of_the_schemas_of_items_and_entries() {
+        let entry = json!({"type": "string", "patternProperties": {}, "default": null});
+        let given = json!({"type": "array", "items": {"type": "object", "id": "", "additionalProperties": entry}});
+        let schema = filled("io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaProps", given);
+        let items = json!({"type": "object", "additionalProperties": {"type": "string"}});
+        assert_eq!(schema, json!({"type": "array", "items": items}));
+    }
+
+    #[test]
     fn defaults_depend_on_other_members() {
         let spec = |given| filled("io.k8s.api.core.v1.ServiceSpec", given);
         assert_eq!(spec(json!({}))["internalTrafficPolicy"], "Cluster");

@@ -126,7 +126,11 @@ impl Inner {
             (Some(name), _) if name.ends_with(".api.resource.Quantity") => Self::Quantity,
             (Some(name), _) if name.ends_with(".meta.v1.Time") => Self::Time { micros: false },
             (Some(name), _) if name.ends_with(".meta.v1.MicroTime") => Self::Time { micros: true },
-            (Some(name), _) => SHAPE_LINES.get_key_value(name).map_or(Self::Any, |(name, _)| Self::Object(name)),
+            (Some(name), _) => {
+                // In a schema, a member may be a schema or a value that is no object.
+                let name = name.strip_suffix("OrArray").or_else(|| name.strip_suffix("OrBool")).unwrap_or(name);
+                SHAPE_LINES.get_key_value(name).map_or(Self::Any, |(name, _)| Self::Object(name))
+            }
             (None, Some("array")) => Self::Items(Box::new(Self::read(&schema["items"]))),
             (None, Some("object")) => match schema.get("additionalProperties") {
                 Some(entry) => Self::Entries(Box::new(Self::read(entry))),
