@@ -1,5 +1,7 @@
 //! Validation of an object against a structural schema, with the API's messages.
 
+use std::collections::HashSet;
+
 use serde_json::{Value, json};
 
 use super::format;
@@ -10,39 +12,49 @@ use crate::cel;
 pub(super) fn validate(object: &Value, present: Option<&Value>, schema: &Value) -> Vec<Cause> {
     let mut causes = Vec::new();
     check(object, present, schema, "", &mut causes);
+    // Schemas that restrict a value may have the same rules as its own.
+    let mut known = HashSet::new();
+    causes.retain(|cause| known.insert(cause.text()));
     causes
 }
 
-/// Checks a value; `old` is its previous value, if that can be determined.
-fn check(value: &Value, old: Option<&Value>, schema: &Value, path: &str, causes: &mut Vec<Cause>) {
+/// Checks a value; `old` is its previous value, if that can be determined. Returns the number of checks, as the real
+/// server counts them to compare alternatives.
+fn check(value: &Value, old: Option<&Value>, schema: &Value, path: &str, causes: &mut Vec<Cause>) -> usize {
     let before = causes.len();
-    check_new(value, old, schema, path, causes);
+    let checks = check_new(value, old, schema, path, causes);
     if causes.len() > before && old == Some(value) {
         causes.truncate(before);
     }
+    checks
 }
 
-fn check_new(value: &Value, old: Option<&Value>, schema: &Value, path: &str, causes: &mut Vec<Cause>) {
-    if value.is_null() && schema["nullable"] == true {
-        // The real server checks nothing else, and null equals none of the values, not even null.
-        check_enum(value, schema, path, causes);
-        return;
-    }
-    if let Some((wanted, found)) = misfit(value, schema) {
+fn check_new(value: &Value, old: Option<&Value>, schema: &Value, path: &str, causes: &mut Vec<Cause>) -> usize {
+    let misfit = misfit(value, schema).filter(|_| !value.is_null() || schema["nullable"] != true);
+    if let Some((wanted, found)) = misfit {
         let why = format!("{path} in body must be of type {wanted}: \"{found}\"");
         causes.push(Cause::type_invalid(path, &json!(found), why));
-        check_number(value, schema, path, causes);
-        return;
     }
+    let fits = usize::from(misfit.is_none());
     check_enum(value, schema, path, causes);
-    match value {
-        Value::Object(_) => check_object(value, old, schema, path, causes),
-        Value::Array(items) => check_array(items, old, schema, path, causes),
-        Value::String(text) => check_text(text, schema, path, causes),
-        Value::Number(_) => check_number(value, schema, path, causes),
-        _ => {}
-    }
-    check_combinations(value, old, schema, path, causes);
+    // Alternatives have no type, and the real server checks the type of those that have a format.
+    let format = usize::from(format::of(schema).is_some());
+    let checks = match value {
+        // The real server checks nothing else, and null equals none of the values, not even null.
+        Value::Null => return fits,
+        Value::Object(_) => 1 + check_object(value, old, schema, path, causes),
+        Value::Array(items) => 2 + check_array(items, old, schema, path, causes),
+        Value::String(text) => {
+            check_text(text, schema, path, causes);
+            1 + format
+        }
+        Value::Number(_) => {
+            check_number(value, schema, path, causes);
+            2
+        }
+        Value::Bool(_) => 0,
+    };
+    4 + format * (1 + fits) + checks + check_combinations(value, old, schema, path, causes)
 }
 
 /// The type of a value; a number that Go's integers cannot hold is not whole.
@@ -103,8 +115,9 @@ fn check_enum(value: &Value, schema: &Value, path: &str, causes: &mut Vec<Cause>
     causes.push(Cause::not_supported(path, &value.to_string(), &shown));
 }
 
-fn check_object(value: &Value, old: Option<&Value>, schema: &Value, path: &str, causes: &mut Vec<Cause>) {
-    let Value::Object(entries) = value else { return };
+fn check_object(value: &Value, old: Option<&Value>, schema: &Value, path: &str, causes: &mut Vec<Cause>) -> usize {
+    let Value::Object(entries) = value else { return 0 };
+    let mut checks = 0;
     let below = |key: &str| if path.is_empty() { key.to_owned() } else { format!("{path}.{key}") };
     for key in schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str) {
         if !entries.contains_key(key) {
@@ -117,7 +130,7 @@ fn check_object(value: &Value, old: Option<&Value>, schema: &Value, path: &str, 
             // The former type of an object is not known: both states are read in the version of the request.
             let is_type = path.is_empty() && matches!(key.as_str(), "apiVersion" | "kind");
             let old = old.filter(|_| !is_type).and_then(|old| old.get(key));
-            check(value, old, schema, &below(key), causes);
+            checks += check(value, old, schema, &below(key), causes);
         }
     }
     if let Some(most) = schema["maxProperties"].as_u64().filter(|most| entries.len() as u64 > *most) {
@@ -127,9 +140,10 @@ fn check_object(value: &Value, old: Option<&Value>, schema: &Value, path: &str, 
     if let Some(least) = schema["minProperties"].as_u64().filter(|least| (entries.len() as u64) < *least) {
         causes.push(Cause::invalid(path, value, format!("{path} in body should have at least {least} properties")));
     }
+    checks
 }
 
-fn check_array(items: &[Value], old: Option<&Value>, schema: &Value, path: &str, causes: &mut Vec<Cause>) {
+fn check_array(items: &[Value], old: Option<&Value>, schema: &Value, path: &str, causes: &mut Vec<Cause>) -> usize {
     if let Some(most) = schema["maxItems"].as_u64().filter(|most| items.len() as u64 > *most) {
         let message = format!("Too many: {}: must have at most {most} items", items.len());
         causes.push(Cause::other("FieldValueTooMany", path, message));
@@ -138,10 +152,13 @@ fn check_array(items: &[Value], old: Option<&Value>, schema: &Value, path: &str,
         let why = format!("{path} in body should have at least {least} items");
         causes.push(Cause::invalid(path, &json!(items.len()), why));
     }
+    let Some(below) = schema.get("items") else { return 0 };
+    let mut checks = 0;
     for (index, item) in items.iter().enumerate() {
         let old = old.and_then(|old| same_item(schema, item, old.as_array()?));
-        check(item, old, &schema["items"], &format!("{path}[{index}]"), causes);
+        checks += check(item, old, below, &format!("{path}[{index}]"), causes);
     }
+    checks
 }
 
 /// The members that identify the items of a list, if it is a list of that kind.
@@ -200,18 +217,17 @@ fn find_repeated(value: &Value, schema: &Value, path: &str, causes: &mut Vec<Cau
 fn check_text(text: &str, schema: &Value, path: &str, causes: &mut Vec<Cause>) {
     let length = text.chars().count() as u64;
     let value = json!(text);
+    // The real server reports the first of these alone.
     if let Some(most) = schema["maxLength"].as_u64().filter(|most| length > *most) {
         let message = format!("Too long: may not be more than {most} bytes");
         causes.push(Cause::other("FieldValueTooLong", path, message));
-    }
-    if let Some(least) = schema["minLength"].as_u64().filter(|least| length < *least) {
+    } else if let Some(least) = schema["minLength"].as_u64().filter(|least| length < *least) {
         causes.push(Cause::invalid(path, &value, format!("{path} in body should be at least {least} chars long")));
-    }
-    if let Some(pattern) = schema["pattern"].as_str() {
+    } else if let Some(pattern) = schema["pattern"].as_str()
         // A pattern that is none was refused with its definition.
-        if cel::pattern(pattern).is_some_and(|pattern| !pattern.is_match(text)) {
-            causes.push(Cause::invalid(path, &value, format!("{path} in body should match '{pattern}'")));
-        }
+        && cel::pattern(pattern).is_some_and(|pattern| !pattern.is_match(text))
+    {
+        causes.push(Cause::invalid(path, &value, format!("{path} in body should match '{pattern}'")));
     }
     if let Some(format) = format::of(schema).filter(|format| !format::has(text, format)) {
         causes.push(Cause::type_invalid(path, &value, format!("{path} in body must be of type {format}: {value}")));
@@ -282,33 +298,63 @@ fn check_range(number: &Value, what: &str, schema: &Value, path: &str, causes: &
     held
 }
 
-fn check_combinations(value: &Value, old: Option<&Value>, schema: &Value, path: &str, causes: &mut Vec<Cause>) {
-    let holds = |schema: &Value| {
+/// Checks the schemas that restrict a value.
+fn check_combinations(
+    value: &Value,
+    old: Option<&Value>,
+    schema: &Value,
+    path: &str,
+    causes: &mut Vec<Cause>,
+) -> usize {
+    let tried = |schema: &Value| {
         let mut causes = Vec::new();
-        check(value, None, schema, path, &mut causes);
-        causes.is_empty()
+        (check_new(value, old, schema, path, &mut causes), causes)
     };
-    for schema in schema["allOf"].as_array().into_iter().flatten() {
-        check(value, old, schema, path, causes);
+    let all_tried = |key: &str| {
+        let all: Vec<_> = schema[key].as_array().into_iter().flatten().map(tried).collect();
+        let valid = all.iter().filter(|(_, causes)| causes.is_empty()).count();
+        (all, valid)
+    };
+    let violated = |what: &str| Cause::invalid("<nil>", &json!(""), format!("{path:?} must {what}"));
+    let mut checks = 0;
+    let (any, valid) = all_tried("anyOf");
+    if valid == 0 && !any.is_empty() {
+        causes.push(violated("validate at least one schema (anyOf)"));
     }
-    if let Some(options) = schema["anyOf"].as_array()
-        && schema["x-kubernetes-int-or-string"] != true
-        && !options.iter().any(holds)
-    {
-        causes.push(Cause::invalid(path, value, format!("{path} in body must validate at least one schema (anyOf)")));
+    checks += choose(any, causes);
+    let (one, valid) = all_tried("oneOf");
+    let only = "validate one and only one schema (oneOf). Found";
+    match valid {
+        0 if one.is_empty() => {}
+        0 => causes.push(violated(&format!("{only} none valid"))),
+        1 => {}
+        several => causes.push(violated(&format!("{only} {several} valid alternatives"))),
     }
-    if let Some(options) = schema["oneOf"].as_array()
-        && options.iter().filter(|schema| holds(schema)).count() != 1
-    {
-        causes.push(Cause::invalid(
-            path,
-            value,
-            format!("{path} in body must validate one and only one schema (oneOf)"),
-        ));
+    if valid < 2 {
+        checks += choose(one, causes);
     }
-    if schema.get("not").is_some_and(holds) {
-        causes.push(Cause::invalid(path, value, format!("{path} in body must not validate the schema (not)")));
+    let (all, valid) = all_tried("allOf");
+    if valid < all.len() {
+        let none = if valid == 0 { ". None validated" } else { "" };
+        causes.push(violated(&format!("validate all the schemas (allOf){none}")));
     }
+    for (more, mut found) in all {
+        checks += more;
+        causes.append(&mut found);
+    }
+    if schema.get("not").is_some_and(|schema| tried(schema).1.is_empty()) {
+        causes.push(violated("not validate the schema (not)"));
+    }
+    checks
+}
+
+/// Adds the causes of the first alternative that a value fits, which has none, or else of the one with the most checks.
+/// Returns its checks.
+fn choose(tried: Vec<(usize, Vec<Cause>)>, causes: &mut Vec<Cause>) -> usize {
+    let rank = |(checks, causes): &(usize, Vec<Cause>)| if causes.is_empty() { usize::MAX } else { *checks };
+    let Some((checks, mut found)) = tried.into_iter().rev().max_by_key(rank) else { return 0 };
+    causes.append(&mut found);
+    checks
 }
 
 #[cfg(test)]
@@ -327,6 +373,69 @@ mod tests {
         assert!(fits("a-.b", r"^[\w-.]+$") && !fits("a+b", r"^[\w-.]+$"), "a hyphen behind a class is a character");
         assert!(fits("a b", r"^[a\ b]+$") && !fits("a_b", r"^[a\ b]+$"), "a space may be escaped");
         assert!(fits("a", r"a\B|a") && !fits("b", r"a\B|a"));
+    }
+
+    fn texts(value: &Value, present: Option<&Value>, schema: &Value) -> Vec<String> {
+        validate(value, present, schema).iter().map(crate::cause::Cause::text).collect()
+    }
+
+    #[test]
+    fn of_alternatives_that_a_value_does_not_fit_the_causes_are_those_of_the_nearest_one() {
+        let size = json!({"properties": {"size": {"maximum": 3}}, "required": ["size"]});
+        let schema = json!({"type": "object", "properties": {"spec": {
+            "type": "object",
+            "properties": {"name": {"type": "string"}, "size": {"type": "integer"}},
+            "anyOf": [{"required": ["name"]}, size],
+        }}});
+        let any = "<nil>: Invalid value: \"\": \"spec\" must validate at least one schema (anyOf)";
+        let large = "spec.size: Invalid value: 5: spec.size in body should be less than or equal to 3";
+        let object = |spec: Value| json!({"spec": spec});
+        assert_eq!(texts(&object(json!({})), None, &schema), [any, "spec.name: Required value"]);
+        assert_eq!(texts(&object(json!({"size": 5})), None, &schema), [any, large]);
+        assert_eq!(texts(&object(json!({"size": 2})), None, &schema), [""; 0]);
+        // A size that was too large before may stay so.
+        let former = object(json!({"size": 5, "name": "a"}));
+        assert_eq!(texts(&object(json!({"size": 5})), Some(&former), &schema), [""; 0]);
+    }
+
+    #[test]
+    fn schemas_that_restrict_a_value_have_their_own_messages() {
+        let causes = |mut schema: Value| {
+            schema["type"] = json!("string");
+            texts(&json!("ab"), None, &schema)
+        };
+        let shown = |why: &str| format!("<nil>: Invalid value: \"\": \"\" must {why}");
+        let one = "validate one and only one schema (oneOf). Found";
+        let (short, other) = (json!({"maxLength": 1}), json!({"enum": ["cd"]}));
+        let long = "Too long: may not be more than 1 bytes";
+        let fits = json!({"minLength": 2});
+        assert_eq!(causes(json!({"oneOf": [short, other]})), [shown(&format!("{one} none valid")), long.to_owned()]);
+        assert_eq!(causes(json!({"oneOf": [fits, fits]})), [shown(&format!("{one} 2 valid alternatives"))]);
+        assert_eq!(causes(json!({"oneOf": [short, fits]})), [""; 0]);
+        let all = "validate all the schemas (allOf)";
+        assert_eq!(causes(json!({"allOf": [short, fits]})), [shown(all), long.to_owned()]);
+        assert_eq!(
+            causes(json!({"allOf": [short, short]})),
+            [shown(&format!("{all}. None validated")), long.to_owned()]
+        );
+        assert_eq!(causes(json!({"not": fits})), [shown("not validate the schema (not)")]);
+    }
+
+    #[test]
+    fn a_value_of_a_wrong_type_is_compared_with_the_enum() {
+        let schema = json!({"type": "string", "enum": ["small"]});
+        let expected = [
+            "Invalid value: \"integer\":  in body must be of type string: \"integer\"",
+            "Unsupported value: 5: supported values: \"small\"",
+        ];
+        assert_eq!(texts(&json!(5), None, &schema), expected);
+    }
+
+    #[test]
+    fn a_string_violates_its_length_or_its_pattern() {
+        let schema = json!({"type": "string", "maxLength": 2, "pattern": "^[a-z]+$"});
+        assert_eq!(texts(&json!("ABC"), None, &schema), ["Too long: may not be more than 2 bytes"]);
+        assert_eq!(texts(&json!("AB"), None, &schema).len(), 1);
     }
 
     #[test]
