@@ -5,6 +5,7 @@ mod default;
 mod format;
 mod prune;
 pub(crate) mod published;
+mod repeated;
 mod rules;
 mod validate;
 
@@ -268,7 +269,7 @@ impl Definition {
         causes: &mut Vec<Cause>,
     ) -> Vec<String> {
         // Lists with repeated items stay as they are.
-        let repeated = |object: &Value| validate::repeated(object, &self.schema);
+        let repeated = |object: &Value| repeated::check(object, &self.schema);
         if present.is_none_or(|present| repeated(present).is_empty()) {
             causes.extend(repeated(object));
         }

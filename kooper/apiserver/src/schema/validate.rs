@@ -162,7 +162,7 @@ fn check_array(items: &[Value], old: Option<&Value>, schema: &Value, path: &str,
 }
 
 /// The members that identify the items of a list, if it is a list of that kind.
-fn keys(schema: &Value) -> Vec<&str> {
+pub(super) fn keys(schema: &Value) -> Vec<&str> {
     if schema["x-kubernetes-list-type"] != "map" {
         return Vec::new();
     }
@@ -174,44 +174,6 @@ fn keys(schema: &Value) -> Vec<&str> {
 pub(super) fn same_item<'a>(schema: &Value, item: &Value, items: &'a [Value]) -> Option<&'a Value> {
     let keys = Some(keys(schema)).filter(|keys| !keys.is_empty())?;
     items.iter().find(|other| keys.iter().all(|key| other[*key] == item[*key]))
-}
-
-/// The items that lists have twice, where their schema forbids that.
-pub(super) fn repeated(object: &Value, schema: &Value) -> Vec<Cause> {
-    let mut causes = Vec::new();
-    find_repeated(object, schema, "", &mut causes);
-    causes
-}
-
-fn find_repeated(value: &Value, schema: &Value, path: &str, causes: &mut Vec<Cause>) {
-    match value {
-        Value::Object(entries) => {
-            for (key, value) in entries {
-                let others = || schema.get("additionalProperties").filter(|schema| schema.is_object());
-                if let Some(schema) = schema["properties"].get(key).or_else(others) {
-                    let path = if path.is_empty() { key.clone() } else { format!("{path}.{key}") };
-                    find_repeated(value, schema, &path, causes);
-                }
-            }
-        }
-        Value::Array(items) => {
-            let keys = keys(schema);
-            for (index, item) in items.iter().enumerate() {
-                let at = format!("{path}[{index}]");
-                if !keys.is_empty() {
-                    if same_item(schema, item, &items[..index]).is_some() {
-                        let key: serde_json::Map<_, _> =
-                            keys.iter().map(|key| ((*key).to_owned(), item[*key].clone())).collect();
-                        causes.push(Cause::duplicate(at.as_str(), &Value::Object(key)));
-                    }
-                } else if schema["x-kubernetes-list-type"] == "set" && items[..index].contains(item) {
-                    causes.push(Cause::duplicate(at.as_str(), item));
-                }
-                find_repeated(item, &schema["items"], &at, causes);
-            }
-        }
-        _ => {}
-    }
 }
 
 fn check_text(text: &str, schema: &Value, path: &str, causes: &mut Vec<Cause>) {
