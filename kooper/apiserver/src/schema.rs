@@ -17,6 +17,7 @@ pub(crate) use self::columns::Column;
 pub(crate) use self::published::Typed;
 pub(crate) use self::rules::{Candidate, mistakes as rule_mistakes};
 use crate::cause::Cause;
+use crate::patch::format::{display, type_name};
 
 /// Drops what the schema of a built-in kind does not know, and names it.
 pub(crate) fn prune_builtin(object: &mut Value, definition: &Value) -> Vec<String> {
@@ -104,23 +105,32 @@ pub(crate) struct Definition {
 
 /// Replicas are a count.
 fn validate_count(object: &Value, path: &str) -> Option<Cause> {
-    let count = path.split('.').filter(|part| !part.is_empty()).try_fold(object, |value, key| value.get(key))?;
+    let count = nested(object, path)?;
     match count.as_i64() {
         Some(number) if number < 0 => Some(Cause::invalid(path, count, "should be a non-negative integer")),
         Some(number) if number > i64::from(i32::MAX) => {
             Some(Cause::invalid(path, count, format!("should be less than or equal to {}", i32::MAX)))
         }
         Some(_) => None,
-        None => {
-            let (found, name) = match count {
-                Value::String(text) => (text.clone(), "string"),
-                Value::Bool(flag) => (flag.to_string(), "bool"),
-                other => (other.to_string(), "float64"),
-            };
-            let why = format!("{path} accessor error: {found} is of the type {name}, expected int64");
-            Some(Cause::invalid(path, &0.into(), why))
-        }
+        None => Some(misplaced(path, count, &0.into(), "int64")),
     }
+}
+
+/// The selector of the pods is a string, as that of a Scale is.
+fn validate_selector(object: &Value, path: &str) -> Option<Cause> {
+    let selector = nested(object, path).filter(|selector| !selector.is_string())?;
+    Some(misplaced(path, selector, &"".into(), "string"))
+}
+
+/// The value at a path, such as `.status.replicas`.
+fn nested<'a>(object: &'a Value, path: &str) -> Option<&'a Value> {
+    path.split('.').filter(|part| !part.is_empty()).try_fold(object, |value, key| value.get(key))
+}
+
+/// A value of another type than the scale of the object has.
+fn misplaced(path: &str, found: &Value, zero: &Value, expected: &str) -> Cause {
+    let (shown, of) = (display(found), type_name(found));
+    Cause::invalid(path, zero, format!("{path} accessor error: {shown} is of the type {of}, expected {expected}"))
 }
 
 /// Rules are not evaluated for an object that violates one of these: its values may not be of the declared types.
@@ -256,7 +266,10 @@ impl Definition {
             causes.extend(self.scale.as_ref().and_then(|scale| validate_count(object, &scale.specified)));
             causes
         };
-        causes.extend(self.scale.as_ref().and_then(|scale| validate_count(object, &scale.current)));
+        if let Some(scale) = &self.scale {
+            causes.extend(validate_count(object, &scale.current));
+            causes.extend(scale.selector.as_deref().and_then(|path| validate_selector(object, path)));
+        }
         warnings.extend(self.validate_rules(object, present, &mut causes));
         causes
     }
@@ -314,5 +327,33 @@ impl Definition {
     /// Counts as no younger than a definition with the same schema.
     pub(crate) fn keep_age(&mut self, other: &Self) {
         self.since = other.since;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::{Cause, Definition};
+
+    #[test]
+    fn what_a_scale_shows_of_an_object_has_its_types() {
+        let scale = json!({"specReplicasPath": ".spec.replicas", "statusReplicasPath": ".status.replicas",
+                           "labelSelectorPath": ".status.selector"});
+        let schema = json!({"openAPIV3Schema": {"type": "object"}});
+        let subresources = json!({"status": {}, "scale": scale});
+        let version = json!({"name": "v1", "storage": true, "schema": schema, "subresources": subresources});
+        let definition = Definition::read(&json!({"spec": {"versions": [version]}}), &version, 0);
+        let causes = |status: Value| {
+            let object = json!({"status": status});
+            let causes = definition.validate(&object, None, true, &mut Vec::new());
+            causes.iter().map(Cause::text).collect::<Vec<_>>()
+        };
+        let selector = ".status.selector: Invalid value: \"\": .status.selector accessor error: map[app:web] is of the \
+                        type map[string]interface {}, expected string";
+        let replicas = ".status.replicas: Invalid value: 0: .status.replicas accessor error: [1] is of the type \
+                        []interface {}, expected int64";
+        assert_eq!(causes(json!({"replicas": [1], "selector": {"app": "web"}})), [replicas, selector]);
+        assert_eq!(causes(json!({"replicas": 1, "selector": "app=web"})), [""; 0]);
     }
 }
