@@ -138,7 +138,8 @@ fn check_object(value: &Value, old: Option<&Value>, schema: &Value, path: &str, 
         causes.push(Cause::other("FieldValueTooMany", path, message));
     }
     if let Some(least) = schema["minProperties"].as_u64().filter(|least| (entries.len() as u64) < *least) {
-        causes.push(Cause::invalid(path, value, format!("{path} in body should have at least {least} properties")));
+        let why = format!("{path} in body should have at least {least} properties");
+        causes.push(Cause::invalid(path, &json!(entries.len()), why));
     }
     checks
 }
@@ -391,6 +392,12 @@ mod tests {
             "Unsupported value: 5: supported values: \"small\"",
         ];
         assert_eq!(texts(&json!(5), None, &schema), expected);
+    }
+
+    #[test]
+    fn of_an_object_with_too_few_members_their_number_is_shown() {
+        let expected = "Invalid value: 1:  in body should have at least 2 properties";
+        assert_eq!(texts(&json!({"a": 1}), None, &json!({"type": "object", "minProperties": 2})), [expected]);
     }
 
     #[test]
