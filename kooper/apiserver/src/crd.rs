@@ -3,6 +3,7 @@
 mod lists;
 mod names;
 mod nested;
+mod paths;
 mod structure;
 
 use std::cmp::Reverse;
@@ -119,6 +120,7 @@ pub(crate) fn validate(object: &Value, present: Option<&Value>) -> Vec<Cause> {
             causes.extend(schema::rule_mistakes(candidate));
         }
     }
+    paths::check(object, &mut causes);
     if let Some(present) = present {
         check_immutable(object, present, &mut causes);
     }

@@ -12,8 +12,13 @@ const TYPES: [&str; 6] = ["array", "boolean", "integer", "number", "object", "st
 /// The members that the real server decodes, and rejects.
 const UNSUPPORTED: [&str; 6] = ["id", "additionalItems", "patternProperties", "definitions", "dependencies", "$ref"];
 
+const PRESERVING: &str = "x-kubernetes-preserve-unknown-fields";
+
 /// The rules that the schema of a version violates.
 pub(super) fn check(schema: &Value, path: &str, causes: &mut Vec<Cause>) {
+    if schema["nullable"] == true {
+        causes.push(Cause::forbidden(format!("{path}.nullable"), "nullable cannot be true at the root"));
+    }
     // A schema with these is not examined any further by the real server, either.
     if !has_unsupported(schema) {
         let mut found = Vec::new();
@@ -35,9 +40,10 @@ fn unsupported(schema: &Value) -> impl Iterator<Item = &'static str> {
     UNSUPPORTED.into_iter().filter(|member| schema.get(member).is_some())
 }
 
-/// Returns `true` if a schema, or one within it, has a member that is not supported.
+/// Returns `true` if a schema, or one within it, has a member that is not supported, or that may only be `true`.
 fn has_unsupported(schema: &Value) -> bool {
-    unsupported(schema).next().is_some() || within(schema, "").iter().any(|(_, below)| has_unsupported(below))
+    let own = unsupported(schema).next().is_some() || schema[PRESERVING] == false;
+    own || within(schema, "").iter().any(|(_, below)| has_unsupported(below))
 }
 
 /// All schemas in a schema, also those that only restrict values, with their paths, in the order of the real server.
@@ -71,7 +77,7 @@ fn check_structure(schema: &Value, path: &str, causes: &mut Vec<Cause>) {
     }
     nested::check(schema, path, causes);
     for (path, below, place) in parts(schema, path) {
-        let any = below["x-kubernetes-int-or-string"] == true || below["x-kubernetes-preserve-unknown-fields"] == true;
+        let any = below["x-kubernetes-int-or-string"] == true || below[PRESERVING] == true;
         if !any && below["type"].as_str().unwrap_or_default().is_empty() {
             causes.push(Cause::required(format!("{path}.type"), format!("must not be empty for specified {place}")));
         }
@@ -102,6 +108,10 @@ fn check_members(schema: &Value, path: &str, causes: &mut Vec<Cause>) {
     if schema["uniqueItems"] == true {
         let why = "uniqueItems cannot be set to true since the runtime complexity becomes quadratic";
         causes.push(Cause::forbidden(format!("{path}.uniqueItems"), why));
+    }
+    if schema[PRESERVING] == false {
+        let why = "must be true or undefined";
+        causes.push(Cause::invalid(format!("{path}.{PRESERVING}"), &schema[PRESERVING], why));
     }
     let others = schema.get("additionalProperties").filter(|others| **others != true);
     if others.is_some() && schema["properties"].as_object().is_some_and(|properties| !properties.is_empty()) {
@@ -139,6 +149,19 @@ mod tests {
         let expected = [
             "s.properties[rooms].patternProperties: Forbidden: patternProperties is not supported",
             "s.properties[size].anyOf[0].additionalItems: Forbidden: additionalItems is not supported",
+        ];
+        assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn an_object_is_not_null_and_fields_are_preserved_or_not_mentioned() {
+        let any = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": false});
+        let mut causes = Vec::new();
+        check(&json!({"type": "object", "nullable": true, "properties": {"any": any}}), "s", &mut causes);
+        let found: Vec<_> = causes.iter().map(Cause::text).collect();
+        let expected = [
+            "s.nullable: Forbidden: nullable cannot be true at the root",
+            "s.properties[any].x-kubernetes-preserve-unknown-fields: Invalid value: false: must be true or undefined",
         ];
         assert_eq!(found, expected);
     }
