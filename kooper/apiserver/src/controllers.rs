@@ -54,12 +54,12 @@ pub(crate) fn run(cluster: &Arc<Cluster>) {
                     release_owner(cluster, &Place::of(kind, key));
                 }
             }
-            Task::Orphans(uid) => {
+            Task::Orphans(uid, namespace) => {
                 for place in cluster.work.take_dependents(&uid) {
-                    collect(cluster, &place);
+                    collect(cluster, &place, Some((uid.as_str(), namespace.as_str())));
                 }
             }
-            Task::Dependent(place) => collect(cluster, &place),
+            Task::Dependent(place) => collect(cluster, &place, None),
         }
     }
 }
@@ -100,8 +100,9 @@ fn waits(object: &Object) -> bool {
     meta::is_deleting(&object) && meta::finalizers(&object).contains(&"foregroundDeletion")
 }
 
-/// Deletes an object when it has owners and none of them stays; if one stays, it forgets the others.
-fn collect(cluster: &Arc<Cluster>, place: &Place) {
+/// Deletes an object when it has owners and none of them stays; if one stays, it forgets the others. `gone` are the uid
+/// and the namespace of an owner that was deleted.
+fn collect(cluster: &Arc<Cluster>, place: &Place, gone: Option<(&str, &str)>) {
     let Some(kind) = kind_of(cluster, place) else { return };
     let Some(stored) = kind.table.get(&place.key) else { return };
     let object = stored.value();
@@ -113,17 +114,22 @@ fn collect(cluster: &Arc<Cluster>, place: &Place) {
     let (mut stays, mut awaited, mut leaving) = (false, false, Vec::new());
     let kinds = cluster.kinds();
     for owner in owners(&object) {
-        // Owners of a kind that is not served are not known to be absent, nor are those in no known namespace.
-        let known = kind_of_owner(&kinds, owner).filter(|kind| !kind.namespaced || !namespace.is_empty());
-        let Some(kind) = known else {
-            stays = true;
-            continue;
+        let uid = owner["uid"].as_str().unwrap_or_default();
+        let found = match kind_of_owner(&kinds, owner) {
+            // A definition that is deleted takes its kind along with the last object.
+            None if gone.is_some_and(|(gone, of)| gone == uid && (of.is_empty() || of == namespace)) => None,
+            Some(kind) if !kind.namespaced || !namespace.is_empty() => find_owner(kind, owner, namespace),
+            // Owners of a kind that is not served are not known to be absent, nor are those in no known namespace.
+            _ => {
+                stays = true;
+                continue;
+            }
         };
-        match find_owner(kind, owner, namespace) {
+        match found {
             Some((_, found)) if !waits(&found) => stays = true,
             found => {
                 awaited |= found.is_some();
-                leaving.push(owner["uid"].as_str().unwrap_or_default());
+                leaving.push(uid);
             }
         }
     }
@@ -184,7 +190,7 @@ fn release_owner(cluster: &Arc<Cluster>, place: &Place) {
 
 /// Deletes a dependent of an owner that waits. Returns `true` if it still exists and holds the owner back.
 fn delete_dependent(cluster: &Arc<Cluster>, place: &Place, uid: &str) -> bool {
-    collect(cluster, place);
+    collect(cluster, place, None);
     // It may have been changed, or made again under this name, since it was known as a dependent.
     let Some(stored) = kind_of(cluster, place).and_then(|kind| kind.table.get(&place.key)) else { return false };
     let object = stored.value();

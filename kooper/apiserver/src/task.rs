@@ -43,8 +43,8 @@ pub(crate) enum Task {
     Owner(Place),
     /// A dependent that held its owner back does so no more: its reference to the owner, and its namespace.
     Released(Value, String),
-    /// An owner is gone.
-    Orphans(String),
+    /// An owner is gone: its uid, and its namespace.
+    Orphans(String, String),
     /// An object whose owners may all be absent.
     Dependent(Place),
 }

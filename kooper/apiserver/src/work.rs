@@ -121,7 +121,7 @@ impl Work {
         }
         let uid = meta::text(object, "uid");
         if state.dependents.contains_key(uid) {
-            state.queue.push_back(Task::Orphans(uid.to_owned()));
+            state.queue.push_back(Task::Orphans(uid.to_owned(), namespace.to_owned()));
         }
         for owner in owners(object).filter(|owner| blocks(owner)) {
             state.queue.push_back(Task::Released(owner.clone(), namespace.to_owned()));

@@ -67,3 +67,35 @@ async fn a_watch_shows_the_deletion_of_the_objects_of_a_definition() {
     let event: Value = serde_json::from_slice(&lines).expect("there is one event");
     assert_eq!((&event["type"], &event["object"]["metadata"]["name"]), (&json!("DELETED"), &json!("a")));
 }
+
+#[tokio::test]
+async fn what_an_object_owns_is_deleted_with_its_definition() {
+    let server = ApiServer::start().await.expect("loopback can be listened on");
+    for finalizers in [json!([]), json!(["example.com/held"])] {
+        let definition = json!({"metadata": {"name": "shops.owners.example"}, "spec": {
+            "group": "owners.example", "scope": "Namespaced", "names": {"plural": "shops", "singular": "shop", "kind": "Shop"},
+            "versions": [{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": {"type": "object"}}}]
+        }});
+        send(&server, Method::POST, DEFINITIONS, definition).await;
+        let shops = "/apis/owners.example/v1/namespaces/default/shops";
+        let metadata = json!({"name": "a", "finalizers": finalizers});
+        let shop = json!({"apiVersion": "owners.example/v1", "kind": "Shop", "metadata": metadata});
+        let (_, mut shop) = send(&server, Method::POST, shops, shop).await;
+        let owner = json!({
+            "apiVersion": "owners.example/v1", "kind": "Shop", "name": "a", "uid": shop["metadata"]["uid"]
+        });
+        let owned = json!({"metadata": {"name": "owned", "ownerReferences": [owner]}});
+        let (status, _) = send(&server, Method::POST, super::MAPS, owned).await;
+        assert_eq!(status, StatusCode::CREATED);
+
+        send(&server, Method::DELETE, &format!("{DEFINITIONS}/shops.owners.example"), Value::Null).await;
+        let path = format!("{shops}/a");
+        if finalizers != json!([]) {
+            (_, shop) = send(&server, Method::GET, &path, Value::Null).await;
+            shop["metadata"]["finalizers"] = json!([]);
+            send(&server, Method::PUT, &path, shop).await;
+        }
+        assert_eq!(send(&server, Method::GET, &path, Value::Null).await.0, StatusCode::NOT_FOUND);
+        assert_eq!(super::names(&server).await, [""; 0], "{finalizers}");
+    }
+}
