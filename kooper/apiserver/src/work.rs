@@ -80,7 +80,9 @@ impl Work {
         if let Some(before) = before {
             state.release_owners(kind, object, before);
         }
-        if owners(object).next().is_some() {
+        // The garbage collector of Kubernetes ignores Events.
+        let is_event = kind.custom.is_none() && kind.resource == "events";
+        if !is_event && owners(object).next().is_some() {
             let place = Place::of_object(kind, object);
             for owner in owners(object) {
                 state.dependents.entry(uid_of(owner)).or_default().insert(place.clone());

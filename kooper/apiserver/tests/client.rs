@@ -89,6 +89,22 @@ async fn an_object_whose_owners_are_absent_is_collected() {
 }
 
 #[tokio::test]
+async fn an_event_outlives_its_owner() {
+    let server = ApiServer::start().await.expect("loopback can be listened on");
+    owner_and_dependent(&server).await;
+    let (_, dependent) = send(&server, Method::GET, &format!("{MAPS}/dependent"), Value::Null).await;
+    let owners = &dependent["metadata"]["ownerReferences"];
+    let about = json!({"apiVersion": "v1", "kind": "ConfigMap", "name": "owner", "namespace": "default"});
+    let event =
+        json!({"metadata": {"name": "a", "ownerReferences": owners}, "involvedObject": about, "reason": "Seen"});
+    let events = "/api/v1/namespaces/default/events";
+    assert_eq!(send(&server, Method::POST, events, event).await.0, StatusCode::CREATED);
+    send(&server, Method::DELETE, &format!("{MAPS}/owner"), Value::Null).await;
+    assert!(names(&server).await.is_empty());
+    assert_eq!(send(&server, Method::GET, &format!("{events}/a"), Value::Null).await.0, StatusCode::OK);
+}
+
+#[tokio::test]
 async fn a_namespace_goes_when_its_last_finalizer_does() {
     let server = ApiServer::start().await.expect("loopback can be listened on");
     let spec = json!({"finalizers": ["example.com/held"]});
