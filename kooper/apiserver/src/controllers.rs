@@ -72,8 +72,9 @@ fn provision(cluster: &Arc<Cluster>, namespace: &str) {
     }
 }
 
+/// The kind of an object, in the newest version that is served.
 fn kind_of(cluster: &Cluster, place: &Place) -> Option<Arc<Kind>> {
-    cluster.kind(&place.group, &place.version, &place.resource)
+    cluster.kinds().iter().find(|kind| kind.group == place.group && kind.resource == place.resource).cloned()
 }
 
 fn with_definitions(cluster: &Arc<Cluster>, then: impl FnOnce(&Arc<Kind>)) {

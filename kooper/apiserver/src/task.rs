@@ -10,11 +10,10 @@ pub(crate) const AUTHORITY: &str = "kube-root-ca.crt";
 /// The Service by which pods find the server, and its endpoints.
 pub(crate) const SERVICE: &str = "kubernetes";
 
-/// Where an object is.
+/// Where an object is, in whichever version.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Place {
     pub(crate) group: String,
-    pub(crate) version: String,
     pub(crate) resource: String,
     pub(crate) key: String,
 }
@@ -51,8 +50,7 @@ pub(crate) enum Task {
 
 impl Place {
     pub(crate) fn of(kind: &Kind, key: String) -> Self {
-        let (group, version, resource) = (kind.group.clone(), kind.version.clone(), kind.resource.clone());
-        Self { group, version, resource, key }
+        Self { group: kind.group.clone(), resource: kind.resource.clone(), key }
     }
 
     pub(crate) fn of_object(kind: &Kind, object: &Value) -> Self {

@@ -99,3 +99,32 @@ async fn what_an_object_owns_is_deleted_with_its_definition() {
         assert_eq!(super::names(&server).await, [""; 0], "{finalizers}");
     }
 }
+
+#[tokio::test]
+async fn an_owner_takes_along_what_was_written_in_a_version_that_is_not_served_any_more() {
+    let server = ApiServer::start().await.expect("loopback can be listened on");
+    let version = |name: &str, storage: bool| {
+        let schema = json!({"openAPIV3Schema": {"type": "object"}});
+        json!({"name": name, "served": true, "storage": storage, "schema": schema})
+    };
+    let definition = json!({"metadata": {"name": "shops.served.example"}, "spec": {
+        "group": "served.example", "scope": "Namespaced", "names": {"plural": "shops", "singular": "shop", "kind": "Shop"},
+        "versions": [version("v1", false), version("v2", true)]
+    }});
+    send(&server, Method::POST, DEFINITIONS, definition).await;
+    let (_, owner) = send(&server, Method::POST, super::MAPS, json!({"metadata": {"name": "owner"}})).await;
+    let owner = json!({"apiVersion": "v1", "kind": "ConfigMap", "name": "owner", "uid": owner["metadata"]["uid"]});
+    let metadata = json!({"name": "a", "ownerReferences": [owner]});
+    let shop = json!({"apiVersion": "served.example/v1", "kind": "Shop", "metadata": metadata});
+    let (status, _) = send(&server, Method::POST, "/apis/served.example/v1/namespaces/default/shops", shop).await;
+    assert_eq!(status, StatusCode::CREATED);
+
+    let path = format!("{DEFINITIONS}/shops.served.example");
+    let (_, mut definition) = send(&server, Method::GET, &path, Value::Null).await;
+    definition["spec"]["versions"][0]["served"] = json!(false);
+    assert_eq!(send(&server, Method::PUT, &path, definition).await.0, StatusCode::OK);
+    let shop = "/apis/served.example/v2/namespaces/default/shops/a";
+    assert_eq!(send(&server, Method::GET, shop, Value::Null).await.0, StatusCode::OK);
+    send(&server, Method::DELETE, &format!("{}/owner", super::MAPS), Value::Null).await;
+    assert_eq!(send(&server, Method::GET, shop, Value::Null).await.0, StatusCode::NOT_FOUND);
+}
