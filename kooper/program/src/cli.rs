@@ -37,7 +37,7 @@ use std::process::ExitCode;
 
 use crate::{Declared, Program};
 use app::App;
-use args::{OwnSettings, ProgramInfo, Task};
+use args::{OwnSettings, ProgramInfo, Subcommand};
 use invocation::Invocation;
 use kooper_runtime::BoxError;
 use kooper_runtime::internal::error::chain;
@@ -73,13 +73,13 @@ fn run_command(app: &App) -> ExitCode {
         Err(error) => {
             logging::print(&format!("{program} cannot start: {error}"));
             // For `diff`, 1 means that something differs.
-            let is_diff = std::env::args_os().nth(1).is_some_and(|task| task == "diff");
+            let is_diff = std::env::args_os().nth(1).is_some_and(|subcommand| subcommand == "diff");
             return ExitCode::from(if is_diff { INVALID } else { FAILED });
         }
     };
     let doc: Vec<&str> = app.about.iter().map(String::as_str).collect();
     let described = ProgramInfo { name: program, version: app.version, doc: &doc, own: own.as_ref() };
-    let (task, settings) = match args::parse(&described, std::env::args_os(), |name| std::env::var_os(name)) {
+    let (subcommand, settings) = match args::parse(&described, std::env::args_os(), |name| std::env::var_os(name)) {
         Ok(parsed) => parsed,
         Err(error) => {
             // A closed stdout or stderr changes nothing about the exit code.
@@ -88,7 +88,7 @@ fn run_command(app: &App) -> ExitCode {
         }
     };
     #[cfg(not(feature = "apiserver"))]
-    if task == Task::Dev {
+    if subcommand == Subcommand::Dev {
         logging::print(
             "error: `dev` needs the feature `apiserver` of kooper: run `cargo add kooper --features apiserver`, and build \
              the program again",
@@ -97,8 +97,8 @@ fn run_command(app: &App) -> ExitCode {
     }
     // Commands that only print something have no spans.
     #[cfg(feature = "otel")]
-    let traces = match task {
-        Task::Run | Task::Dev => traces::Traces::begin(program, app.version),
+    let traces = match subcommand {
+        Subcommand::Run | Subcommand::Dev => traces::Traces::begin(program, app.version),
         _ => Ok(None),
     };
     #[cfg(feature = "otel")]
@@ -128,29 +128,29 @@ fn run_command(app: &App) -> ExitCode {
     }
     panics::print_once();
     let dry_run = settings.dry_run;
-    let what = match task {
-        Task::Run if dry_run => "dry run failed".to_owned(),
-        Task::Run | Task::Dev => "cannot start".to_owned(),
-        task => format!("{} failed", task.name()),
+    let what = match subcommand {
+        Subcommand::Run if dry_run => "dry run failed".to_owned(),
+        Subcommand::Run | Subcommand::Dev => "cannot start".to_owned(),
+        subcommand => format!("{} failed", subcommand.name()),
     };
     let invocation = Invocation { app, settings };
-    let ended = match task {
-        Task::Run if dry_run => dry_run::dry_run(&invocation),
-        Task::Run => run::run(&invocation),
+    let ended = match subcommand {
+        Subcommand::Run if dry_run => dry_run::dry_run(&invocation),
+        Subcommand::Run => run::run(&invocation),
         #[cfg(feature = "apiserver")]
-        Task::Dev => dev::dev(invocation),
+        Subcommand::Dev => dev::dev(invocation),
         #[cfg(not(feature = "apiserver"))]
-        Task::Dev => Ok(ExitCode::from(INVALID)),
-        Task::Crd => print::crd(&invocation),
-        Task::Rbac => print::rbac(&invocation),
-        Task::Graph => graph::graph(&invocation),
-        Task::Manifests => manifests::manifests(&invocation),
-        Task::Shards => shards::shards(&invocation),
-        Task::Uninstall => uninstall::uninstall(invocation),
-        Task::Diff => diff::diff(&invocation),
-        Task::Check => check::check(&invocation),
-        Task::Dashboard => monitoring::dashboard(&invocation),
-        Task::Alerts => monitoring::alerts(&invocation),
+        Subcommand::Dev => Ok(ExitCode::from(INVALID)),
+        Subcommand::Crd => print::crd(&invocation),
+        Subcommand::Rbac => print::rbac(&invocation),
+        Subcommand::Graph => graph::graph(&invocation),
+        Subcommand::Manifests => manifests::manifests(&invocation),
+        Subcommand::Shards => shards::shards(&invocation),
+        Subcommand::Uninstall => uninstall::uninstall(invocation),
+        Subcommand::Diff => diff::diff(&invocation),
+        Subcommand::Check => check::check(&invocation),
+        Subcommand::Dashboard => monitoring::dashboard(&invocation),
+        Subcommand::Alerts => monitoring::alerts(&invocation),
     };
     let code = ended.and_then(stdout::complete).unwrap_or_else(|error| {
         let error = chain(&*error);
@@ -160,7 +160,7 @@ fn run_command(app: &App) -> ExitCode {
         } else {
             logging::print(&format!("{program} {what}: {error}"));
         }
-        ExitCode::from(if task == Task::Diff { diff::FAILED } else { FAILED })
+        ExitCode::from(if subcommand == Subcommand::Diff { diff::FAILED } else { FAILED })
     });
     #[cfg(feature = "otel")]
     if let Some(traces) = traces {

@@ -31,7 +31,7 @@ pub(crate) use shards::ShardsSettings;
 
 /// The command to run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Task {
+pub(crate) enum Subcommand {
     /// Run the controllers.
     Run,
     /// Run the controllers on an API server in this process.
@@ -58,61 +58,69 @@ pub(crate) enum Task {
     Alerts,
 }
 
-impl Task {
+impl Subcommand {
     /// Its name on the command line.
     pub(crate) fn name(self) -> &'static str {
-        TASKS.iter().find(|(_, task, _)| *task == self).map_or("run", |(name, ..)| *name)
+        SUBCOMMANDS.iter().find(|(_, subcommand, _)| *subcommand == self).map_or("run", |(name, ..)| *name)
     }
 }
 
 /// The commands: name and help.
-const TASKS: [(&str, Task, &str); 12] = [
-    ("run", Task::Run, "Runs the controllers until SIGINT or SIGTERM; the default"),
-    ("dev", Task::Dev, "Runs the controllers on an embedded API server, without a cluster"),
-    ("crd", Task::Crd, "Prints the CRDs of the controllers' kinds, as YAML"),
-    ("rbac", Task::Rbac, "Prints a service account with the minimal roles that the controllers need, as YAML"),
-    ("graph", Task::Graph, "Prints the declared children of the controllers, as text or a Mermaid diagram"),
-    ("manifests", Task::Manifests, "Prints all manifests to run the program in a cluster, as YAML or a Helm chart"),
+const SUBCOMMANDS: [(&str, Subcommand, &str); 12] = [
+    ("run", Subcommand::Run, "Runs the controllers until SIGINT or SIGTERM; the default"),
+    ("dev", Subcommand::Dev, "Runs the controllers on an embedded API server, without a cluster"),
+    ("crd", Subcommand::Crd, "Prints the CRDs of the controllers' kinds, as YAML"),
+    ("rbac", Subcommand::Rbac, "Prints a service account with the minimal roles that the controllers need, as YAML"),
+    ("graph", Subcommand::Graph, "Prints the declared children of the controllers, as text or a Mermaid diagram"),
+    (
+        "manifests",
+        Subcommand::Manifests,
+        "Prints all manifests to run the program in a cluster, as YAML or a Helm chart",
+    ),
     (
         "diff",
-        Task::Diff,
+        Subcommand::Diff,
         "Prints the changes that the controllers would make for the objects in files; exits with 1 if there are any",
     ),
     (
         "check",
-        Task::Check,
+        Subcommand::Check,
         "Checks the connection, the kinds, the CRDs and every permission; exits with 1 if one is missing",
     ),
-    ("shards", Task::Shards, "Prints the shards of the controllers and the replicas that own them, or moves shards"),
+    (
+        "shards",
+        Subcommand::Shards,
+        "Prints the shards of the controllers and the replicas that own them, or moves shards",
+    ),
     (
         "uninstall",
-        Task::Uninstall,
+        Subcommand::Uninstall,
         "Stops the program in the cluster, cleans up, and removes its finalizers, and its CRDs with all their objects",
     ),
-    ("dashboard", Task::Dashboard, "Prints a Grafana dashboard for the metrics, as JSON"),
-    ("alerts", Task::Alerts, "Prints alerts for the metrics, as Prometheus rules or a PrometheusRule"),
+    ("dashboard", Subcommand::Dashboard, "Prints a Grafana dashboard for the metrics, as JSON"),
+    ("alerts", Subcommand::Alerts, "Prints alerts for the metrics, as Prometheus rules or a PrometheusRule"),
 ];
 
-/// All tasks; that with a server of its own is the first.
-const EVERY: &[Task] = &[
-    Task::Dev,
-    Task::Run,
-    Task::Crd,
-    Task::Rbac,
-    Task::Graph,
-    Task::Manifests,
-    Task::Diff,
-    Task::Check,
-    Task::Shards,
-    Task::Uninstall,
-    Task::Dashboard,
-    Task::Alerts,
+/// All subcommands; that with a server of its own is the first.
+const ALL: &[Subcommand] = &[
+    Subcommand::Dev,
+    Subcommand::Run,
+    Subcommand::Crd,
+    Subcommand::Rbac,
+    Subcommand::Graph,
+    Subcommand::Manifests,
+    Subcommand::Diff,
+    Subcommand::Check,
+    Subcommand::Shards,
+    Subcommand::Uninstall,
+    Subcommand::Dashboard,
+    Subcommand::Alerts,
 ];
 
-/// The tasks for a cluster: all but that with a server of its own.
-const CLUSTER: &[Task] = match EVERY {
-    [Task::Dev, cluster @ ..] => cluster,
-    _ => panic!("the first task is `dev`"),
+/// The subcommands for a cluster: all but that with a server of its own.
+const FOR_CLUSTER: &[Subcommand] = match ALL {
+    [Subcommand::Dev, cluster @ ..] => cluster,
+    _ => panic!("the first subcommand is `dev`"),
 };
 
 /// The values of all flags; `None` or empty for those that are built in.
@@ -229,34 +237,35 @@ pub(crate) fn parse(
     program: &ProgramInfo<'_>,
     line: impl IntoIterator<Item = OsString>,
     environment: impl Fn(&str) -> Option<OsString>,
-) -> Result<(Task, Settings), clap::Error> {
+) -> Result<(Subcommand, Settings), clap::Error> {
     let line: Vec<OsString> = line.into_iter().collect();
     let mut command = command(program);
     let matches = command.try_get_matches_from_mut(&line)?;
     // Flags are global: the innermost matches know all of them.
-    let (task, matches) = match matches.subcommand() {
+    let (subcommand, matches) = match matches.subcommand() {
         Some((name, inner)) => {
             if let Some(flag) = given_twice(program, &line, inner) {
                 let message = format!("`{flag}` is written before and after `{name}`: write it after it only");
                 return Err(command.error(ErrorKind::ArgumentConflict, message));
             }
-            let task = TASKS.iter().find(|(known, ..)| *known == name);
-            (task.map_or(Task::Run, |(_, task, _)| *task), inner)
+            let subcommand = SUBCOMMANDS.iter().find(|(known, ..)| *known == name);
+            (subcommand.map_or(Subcommand::Run, |(_, subcommand, _)| *subcommand), inner)
         }
-        None => (Task::Run, &matches),
+        None => (Subcommand::Run, &matches),
     };
     let mut settings = Settings::default();
     let given = |flag: &Flag| matches.value_source(flag.name) == Some(ValueSource::CommandLine);
-    if let Some(flag) = every_flag().find(|flag| flag.is_global() && !flag.of.contains(&task) && given(flag)) {
+    if let Some(flag) = every_flag().find(|flag| flag.is_global() && !flag.of.contains(&subcommand) && given(flag)) {
         let name = flag.name;
-        let message = if task == Task::Dev && CLUSTER.iter().all(|task| flag.of.contains(task)) {
-            format!("`dev` starts its own API server: remove `--{name}`")
-        } else {
-            format!("`{}` has no `--{name}`: remove it", task.name())
-        };
+        let message =
+            if subcommand == Subcommand::Dev && FOR_CLUSTER.iter().all(|subcommand| flag.of.contains(subcommand)) {
+                format!("`dev` starts its own API server: remove `--{name}`")
+            } else {
+                format!("`{}` has no `--{name}`: remove it", subcommand.name())
+            };
         return Err(command.error(ErrorKind::ArgumentConflict, message));
     }
-    for flag in every_flag().filter(|flag| flag.of.contains(&task)) {
+    for flag in every_flag().filter(|flag| flag.of.contains(&subcommand)) {
         if given(flag) {
             for text in matches.get_many::<String>(flag.name).into_iter().flatten() {
                 (flag.take)(&mut settings, text)
@@ -279,7 +288,7 @@ pub(crate) fn parse(
     }
     if !settings.given.contains_key("log-level") {
         // For `diff`, only what concerns the differences.
-        let levels = if task == Task::Diff { "warn" } else { "info" };
+        let levels = if subcommand == Subcommand::Diff { "warn" } else { "info" };
         settings.log_level = logging::levels(levels).unwrap_or_default();
         if let Some(text) = environment("RUST_LOG").filter(|text| !text.is_empty()) {
             match logging::levels(&text.to_string_lossy()) {
@@ -289,40 +298,43 @@ pub(crate) fn parse(
             }
         }
     }
-    if task == Task::Manifests && settings.manifests.image.is_none() {
+    if subcommand == Subcommand::Manifests && settings.manifests.image.is_none() {
         let message =
             "the image of the program is missing: write `--image IMAGE`, such as `--image example.com/shop:1.2.0`";
         return Err(command.error(ErrorKind::MissingRequiredArgument, message));
     }
-    if task == Task::Diff && settings.files.is_empty() {
+    if subcommand == Subcommand::Diff && settings.files.is_empty() {
         let message = "the objects are missing: write `-f FILE` for a file, a folder, or `-` for stdin";
         return Err(command.error(ErrorKind::MissingRequiredArgument, message));
     }
-    settings.is_secured_by_default = task == Task::Manifests;
+    settings.is_secured_by_default = subcommand == Subcommand::Manifests;
     if let Some(own) = program.own {
         settings.own.declared = Some(own.declared());
         settings.own.flags = own.flags();
         settings.own.pod = own.for_pod(matches, &environment, settings.manifests.settings_secret.is_some());
         // Commands that only print something, or remove files, need no values.
-        let given = match task {
-            Task::Crd | Task::Rbac | Task::Graph | Task::Shards | Task::Dashboard | Task::Alerts => {
-                Ok(GivenSettings::default())
-            }
-            Task::Manifests => own
+        let given = match subcommand {
+            Subcommand::Crd
+            | Subcommand::Rbac
+            | Subcommand::Graph
+            | Subcommand::Shards
+            | Subcommand::Dashboard
+            | Subcommand::Alerts => Ok(GivenSettings::default()),
+            Subcommand::Manifests => own
                 .check_for_pod(&mut command, matches, &environment, &settings.own.pod)
                 .map(|()| GivenSettings::default()),
-            Task::Dev if settings.clean => Ok(GivenSettings::default()),
-            Task::Run | Task::Dev | Task::Diff | Task::Check | Task::Uninstall => {
+            Subcommand::Dev if settings.clean => Ok(GivenSettings::default()),
+            Subcommand::Run | Subcommand::Dev | Subcommand::Diff | Subcommand::Check | Subcommand::Uninstall => {
                 own.read(&mut command, matches, &environment, None)
             }
         };
         match given {
             Ok(given) => settings.own.given = given,
-            Err(error) if task == Task::Check => settings.own.problem = Some(own::body(&error)),
+            Err(error) if subcommand == Subcommand::Check => settings.own.problem = Some(own::body(&error)),
             Err(error) => return Err(error),
         }
     }
-    Ok((task, settings))
+    Ok((subcommand, settings))
 }
 
 /// The flag that has other values before the command than it has in all. clap keeps the last ones of a global flag.
@@ -374,10 +386,10 @@ fn common(program: &ProgramInfo<'_>) -> Command {
 }
 
 fn command(program: &ProgramInfo<'_>) -> Command {
-    common(program).subcommands(TASKS.map(|(name, task, about)| {
-        let own = every_flag().filter(move |flag| !flag.is_global() && flag.of.contains(&task));
+    common(program).subcommands(SUBCOMMANDS.map(|(name, subcommand, about)| {
+        let own = every_flag().filter(move |flag| !flag.is_global() && flag.of.contains(&subcommand));
         // They may precede any command, so the error is ours; its help does not offer them.
-        let refused = every_flag().filter(move |flag| flag.is_global() && !flag.of.contains(&task));
+        let refused = every_flag().filter(move |flag| flag.is_global() && !flag.of.contains(&subcommand));
         let refused = refused.map(|flag| flag.arg().hide(true));
         Command::new(name).about(about).after_help(AFTER_HELP).args(own.map(Flag::arg)).args(refused)
     }))

@@ -8,7 +8,7 @@ use clap::{Arg, ArgAction};
 use kooper_grammar::{duration, name};
 
 use super::super::logging::{self, LogFormat};
-use super::{CLUSTER, EVERY, Listen, Resync, Settings, Task, from_one, word};
+use super::{ALL, FOR_CLUSTER, Listen, Resync, Settings, Subcommand, from_one, word};
 
 /// A flag.
 pub(crate) struct Flag {
@@ -19,7 +19,7 @@ pub(crate) struct Flag {
     pub(crate) help: &'static str,
     pub(crate) repeatable: bool,
     /// The commands that have it.
-    pub(super) of: &'static [Task],
+    pub(super) of: &'static [Subcommand],
     /// Parses a value, or returns what to write instead.
     pub(super) take: fn(&mut Settings, &str) -> Result<(), String>,
 }
@@ -27,7 +27,7 @@ pub(crate) struct Flag {
 impl Flag {
     /// A flag that may be given once, to every command.
     pub(super) const DEFAULT: Self =
-        Self { name: "", short: None, value: "", help: "", repeatable: false, of: EVERY, take: |_, _| Ok(()) };
+        Self { name: "", short: None, value: "", help: "", repeatable: false, of: ALL, take: |_, _| Ok(()) };
 
     /// `KOOPER_LOG_LEVEL` for `--log-level`.
     pub(crate) fn variable(&self) -> String {
@@ -55,7 +55,7 @@ impl Flag {
 
     /// Returns `true` if the flag may also precede the command.
     pub(super) fn is_global(&self) -> bool {
-        self.of.contains(&Task::Run)
+        self.of.contains(&Subcommand::Run)
     }
 }
 
@@ -64,7 +64,7 @@ pub(super) static COMMON: [Flag; 29] = [
         name: "kubeconfig",
         value: "FILE",
         help: "Kubeconfig to connect with [default: KUBECONFIG, the pod's account, ~/.kube/config]",
-        of: CLUSTER,
+        of: FOR_CLUSTER,
         take: |settings, text| {
             set(&mut settings.kubeconfig, not_empty(text, "write the path of a file").map(PathBuf::from))
         },
@@ -74,7 +74,7 @@ pub(super) static COMMON: [Flag; 29] = [
         name: "context",
         value: "NAME",
         help: "Context of the kubeconfig [default: its current context]",
-        of: CLUSTER,
+        of: FOR_CLUSTER,
         take: |settings, text| set(&mut settings.context, not_empty(text, "write the name of a context")),
         ..Flag::DEFAULT
     },
@@ -224,7 +224,7 @@ pub(super) static COMMON: [Flag; 29] = [
         name: "webhook-url",
         value: "URL",
         help: "URL at which the cluster reaches the webhooks on this machine: https://HOST:PORT",
-        of: &[Task::Run],
+        of: &[Subcommand::Run],
         take: |settings, text| {
             let text = text.trim_end_matches('/');
             // The API servers refuse the URL of a webhook with a user, a query or a fragment.
@@ -243,7 +243,7 @@ pub(super) static COMMON: [Flag; 29] = [
         name: "webhook-port",
         value: "N",
         help: "Port of the webhooks [default: 10250, or that of --webhook-url]",
-        of: &[Task::Run, Task::Manifests],
+        of: &[Subcommand::Run, Subcommand::Manifests],
         take: |settings, text| set(&mut settings.webhook_port, from_one(text)),
         ..Flag::DEFAULT
     },
@@ -271,7 +271,7 @@ pub(super) static COMMON: [Flag; 29] = [
         name: "dry-run",
         value: "",
         help: "Changes nothing: `run` handles each object once, `uninstall` prints its steps",
-        of: &[Task::Run, Task::Uninstall],
+        of: &[Subcommand::Run, Subcommand::Uninstall],
         take: |settings, text| switch(text, &mut settings.dry_run),
         ..Flag::DEFAULT
     },
@@ -279,7 +279,7 @@ pub(super) static COMMON: [Flag; 29] = [
         name: "as",
         value: "ACCOUNT",
         help: "Service account whose permissions are checked: NAMESPACE/NAME or system:serviceaccount:NAMESPACE:NAME",
-        of: &[Task::Check],
+        of: &[Subcommand::Check],
         take: |settings, text| set(&mut settings.impersonated, account(text)),
         ..Flag::DEFAULT
     },
@@ -287,7 +287,7 @@ pub(super) static COMMON: [Flag; 29] = [
         name: "color",
         value: "auto|always|never",
         help: "Whether to color differences [default: auto, only on a terminal]",
-        of: &[Task::Diff],
+        of: &[Subcommand::Diff],
         take: |settings, text| {
             set(&mut settings.color, one_of(text, &[("auto", None), ("always", Some(true)), ("never", Some(false))]))
         },
@@ -300,7 +300,7 @@ pub(super) static COMMON: [Flag; 29] = [
         help: "YAML or JSON file with objects, or a folder of them, or - for stdin; can be repeated [default of \
                `dev`: samples]",
         repeatable: true,
-        of: &[Task::Dev, Task::Diff],
+        of: &[Subcommand::Dev, Subcommand::Diff],
         take: |settings, text| {
             settings.files.push(not_empty(text, "write the path of a file or a folder")?.into());
             Ok(())
@@ -310,7 +310,7 @@ pub(super) static COMMON: [Flag; 29] = [
         name: "port",
         value: "N",
         help: "Port of the API server [default: the last one used, or the first free port from 6443]",
-        of: &[Task::Dev],
+        of: &[Subcommand::Dev],
         take: |settings, text| {
             let port = text.parse::<u16>();
             set(&mut settings.port, port.map_err(|_| format!("write a port from 1 to {}, or 0 for any", u16::MAX)))
@@ -321,7 +321,7 @@ pub(super) static COMMON: [Flag; 29] = [
         name: "workloads",
         value: "on|off",
         help: "Whether to simulate pods, and the controllers of Deployments, Jobs and other workloads [default: on]",
-        of: &[Task::Dev],
+        of: &[Subcommand::Dev],
         take: |settings, text| set(&mut settings.workloads, on_or_off(text)),
         ..Flag::DEFAULT
     },
@@ -329,7 +329,7 @@ pub(super) static COMMON: [Flag; 29] = [
         name: "clean",
         value: "",
         help: "Only removes the files that `dev` keeps between runs: kubeconfig and credentials",
-        of: &[Task::Dev],
+        of: &[Subcommand::Dev],
         take: |settings, text| switch(text, &mut settings.clean),
         ..Flag::DEFAULT
     },

@@ -7,7 +7,7 @@ use std::time::Duration;
 use kooper_grammar::{duration, name};
 
 use super::flags::{Flag, not_empty, one_of, set, switch};
-use super::{Task, word};
+use super::{Subcommand, word};
 
 /// Default time that `uninstall` waits for cleanups and deletions.
 const TIMEOUT: Duration = Duration::from_secs(300);
@@ -88,7 +88,7 @@ pub(super) static FLAGS: [Flag; 15] = [
         name: "install-namespace",
         value: "NAME",
         help: "Namespace that the program is installed in [default: default]",
-        of: &[Task::Rbac, Task::Manifests, Task::Uninstall, Task::Alerts],
+        of: &[Subcommand::Rbac, Subcommand::Manifests, Subcommand::Uninstall, Subcommand::Alerts],
         take: |settings, text| set(&mut settings.install_namespace, name::label(text).map(|()| text.to_owned())),
         ..Flag::DEFAULT
     },
@@ -96,7 +96,7 @@ pub(super) static FLAGS: [Flag; 15] = [
         name: "image",
         value: "IMAGE",
         help: "Container image of the program, with its tag or digest; required",
-        of: &[Task::Manifests],
+        of: &[Subcommand::Manifests],
         take: |settings, text| {
             set(&mut settings.manifests.image, word(text, "write an image such as `example.com/shop:1.2.0`"))
         },
@@ -106,7 +106,7 @@ pub(super) static FLAGS: [Flag; 15] = [
         name: "replicas",
         value: "N",
         help: "Replicas of the Deployment [default: 2 if every controller and task allows that, otherwise 1]",
-        of: &[Task::Manifests],
+        of: &[Subcommand::Manifests],
         take: |settings, text| {
             let replicas = text.parse::<u16>().map(u32::from);
             let problem = |_| format!("write a whole number from 0 to {}", u16::MAX);
@@ -118,7 +118,7 @@ pub(super) static FLAGS: [Flag; 15] = [
         name: "replicas",
         value: "N",
         help: "Processes that run the controllers, to watch shards or leader election [default: only this one]",
-        of: &[Task::Dev],
+        of: &[Subcommand::Dev],
         take: |settings, text| {
             let processes = text.parse().ok().filter(|processes: &u8| (1..=16).contains(processes));
             set(&mut settings.processes, processes.ok_or("write a whole number from 1 to 16"))
@@ -131,7 +131,7 @@ pub(super) static FLAGS: [Flag; 15] = [
         help: "Additions: network-policy, service-monitor, alerts, host-network; repeat the flag, or write \
                a,b [default: none]",
         repeatable: true,
-        of: &[Task::Manifests],
+        of: &[Subcommand::Manifests],
         take: |settings, text| {
             for addition in text.split(',').map(str::trim) {
                 let additions = [
@@ -150,7 +150,7 @@ pub(super) static FLAGS: [Flag; 15] = [
         name: "metrics-secret",
         value: "NAME",
         help: "Secret with tls.crt, tls.key and ca.crt, for /metrics over HTTPS [default: none]",
-        of: &[Task::Manifests],
+        of: &[Subcommand::Manifests],
         take: |settings, text| {
             set(&mut settings.manifests.metrics_secret, name::subdomain(text).map(|()| text.to_owned()))
         },
@@ -161,7 +161,7 @@ pub(super) static FLAGS: [Flag; 15] = [
         value: "NAME",
         help: "Secret with the program's secret settings, a key for each flag [default: the Deployment's name and \
                -settings]",
-        of: &[Task::Manifests],
+        of: &[Subcommand::Manifests],
         take: |settings, text| {
             set(&mut settings.manifests.settings_secret, name::subdomain(text).map(|()| text.to_owned()))
         },
@@ -171,7 +171,7 @@ pub(super) static FLAGS: [Flag; 15] = [
         name: "aggregate-roles",
         value: "",
         help: "Adds the custom resources to the roles view, edit and admin, for users of all namespaces",
-        of: &[Task::Manifests],
+        of: &[Subcommand::Manifests],
         take: |settings, text| switch(text, &mut settings.manifests.aggregate_roles),
         ..Flag::DEFAULT
     },
@@ -179,7 +179,7 @@ pub(super) static FLAGS: [Flag; 15] = [
         name: "format",
         value: "yaml|helm",
         help: "Output format: documents for kubectl, or a chart for Helm [default: yaml]",
-        of: &[Task::Manifests],
+        of: &[Subcommand::Manifests],
         take: |settings, text| {
             set(&mut settings.manifests.format, one_of(text, &[("yaml", Format::Yaml), ("helm", Format::Helm)]))
         },
@@ -189,7 +189,7 @@ pub(super) static FLAGS: [Flag; 15] = [
         name: "format",
         value: "rules|prometheusrule",
         help: "Output format: a Prometheus rule file, or a PrometheusRule object [default: rules]",
-        of: &[Task::Alerts],
+        of: &[Subcommand::Alerts],
         take: |settings, text| {
             set(
                 &mut settings.alerts,
@@ -202,7 +202,7 @@ pub(super) static FLAGS: [Flag; 15] = [
         name: "format",
         value: "text|mermaid",
         help: "Output format: lines of text, or a Mermaid diagram for each controller [default: text]",
-        of: &[Task::Graph],
+        of: &[Subcommand::Graph],
         take: |settings, text| {
             set(&mut settings.graph, one_of(text, &[("text", GraphFormat::Text), ("mermaid", GraphFormat::Mermaid)]))
         },
@@ -213,7 +213,7 @@ pub(super) static FLAGS: [Flag; 15] = [
         short: Some('o'),
         value: "FOLDER",
         help: "Folder to write the files to, with the CRDs in a separate one [default: stdout, without CRDs]",
-        of: &[Task::Manifests],
+        of: &[Subcommand::Manifests],
         take: |settings, text| {
             set(&mut settings.manifests.output, not_empty(text, "write the path of a folder").map(PathBuf::from))
         },
@@ -223,7 +223,7 @@ pub(super) static FLAGS: [Flag; 15] = [
         name: "orphan",
         value: "",
         help: "Removes the program's finalizers without running any cleanup",
-        of: &[Task::Uninstall],
+        of: &[Subcommand::Uninstall],
         take: |settings, text| switch(text, &mut settings.uninstall.orphan),
         ..Flag::DEFAULT
     },
@@ -231,7 +231,7 @@ pub(super) static FLAGS: [Flag; 15] = [
         name: "keep-crds",
         value: "",
         help: "Keeps the CRDs and all objects; cleans up only those that are being deleted",
-        of: &[Task::Uninstall],
+        of: &[Subcommand::Uninstall],
         take: |settings, text| switch(text, &mut settings.uninstall.keep_crds),
         ..Flag::DEFAULT
     },
@@ -239,7 +239,7 @@ pub(super) static FLAGS: [Flag; 15] = [
         name: "timeout",
         value: "DURATION",
         help: "How long cleanups and deletions may take [default: 5m]",
-        of: &[Task::Uninstall],
+        of: &[Subcommand::Uninstall],
         take: |settings, text| set(&mut settings.uninstall.timeout, duration::parse(text)),
         ..Flag::DEFAULT
     },

@@ -2,7 +2,7 @@
 
 use kooper_sharding::Change;
 
-use super::Task;
+use super::Subcommand;
 use super::flags::{Flag, not_empty, set};
 
 /// The settings of `shards`.
@@ -18,7 +18,7 @@ pub(super) static FLAGS: [Flag; 5] = [
         name: "controller",
         value: "NAME",
         help: "Controller whose shards are meant [default: all that have shards]",
-        of: &[Task::Shards],
+        of: &[Subcommand::Shards],
         take: |settings, text| set(&mut settings.shards.controller, not_empty(text, "write the name of a controller")),
         ..Flag::DEFAULT
     },
@@ -27,7 +27,7 @@ pub(super) static FLAGS: [Flag; 5] = [
         value: "SHARD=REPLICA",
         help: "Shard that a replica should own, until --undo-move or the end of the replica; can be repeated",
         repeatable: true,
-        of: &[Task::Shards],
+        of: &[Subcommand::Shards],
         take: |settings, text| {
             let advice = "write the number of a shard and the name of a replica, such as `3=shop-7d4b9c8f6d-x2x9z`";
             let (shard, replica) = text.split_once('=').filter(|(_, replica)| !replica.is_empty()).ok_or(advice)?;
@@ -42,7 +42,7 @@ pub(super) static FLAGS: [Flag; 5] = [
         value: "SHARD",
         help: "Shard that was moved, and may have any owner again; can be repeated",
         repeatable: true,
-        of: &[Task::Shards],
+        of: &[Subcommand::Shards],
         take: |settings, text| {
             let shard = text.parse().map_err(|_| "write the number of a shard")?;
             settings.shards.changes.push(Change::UndoMove(shard));
@@ -55,7 +55,7 @@ pub(super) static FLAGS: [Flag; 5] = [
         value: "REPLICA",
         help: "Replica that should own no shards, until --undo-drain or its end; can be repeated",
         repeatable: true,
-        of: &[Task::Shards],
+        of: &[Subcommand::Shards],
         take: |settings, text| {
             settings.shards.changes.push(Change::Drain(not_empty(text, "write the name of a replica")?));
             Ok(())
@@ -67,7 +67,7 @@ pub(super) static FLAGS: [Flag; 5] = [
         value: "REPLICA",
         help: "Replica that was drained, and may own shards again; can be repeated",
         repeatable: true,
-        of: &[Task::Shards],
+        of: &[Subcommand::Shards],
         take: |settings, text| {
             settings.shards.changes.push(Change::UndoDrain(not_empty(text, "write the name of a replica")?));
             Ok(())

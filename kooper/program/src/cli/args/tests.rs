@@ -8,10 +8,10 @@ use super::*;
 const ECHO: ProgramInfo<'static> = ProgramInfo { name: "echo", version: "1.2.3", doc: &[], own: None };
 
 fn parsed(line: &str, environment: &[(&str, &str)]) -> Result<Settings, String> {
-    task(line, environment).map(|(_, settings)| settings)
+    parsed_line(line, environment).map(|(_, settings)| settings)
 }
 
-fn task(line: &str, environment: &[(&str, &str)]) -> Result<(Task, Settings), String> {
+fn parsed_line(line: &str, environment: &[(&str, &str)]) -> Result<(Subcommand, Settings), String> {
     let environment: HashMap<_, _> = environment.iter().copied().collect();
     let line = ["echo"].into_iter().chain(line.split_whitespace()).map(OsString::from);
     match parse(&ECHO, line, |name| environment.get(name).map(OsString::from)) {
@@ -194,7 +194,7 @@ fn a_flag_with_values_before_and_after_the_command_is_an_error() {
 fn help_lists_every_flag_and_how_variables_are_named() {
     let help = refused("--help", &[]);
     assert!(help.starts_with("0: "), "{help}");
-    for (name, _, about) in TASKS {
+    for (name, _, about) in SUBCOMMANDS {
         assert!(help.contains(&format!("  {name} ")) && help.contains(about), "{help}");
     }
     for flag in every_flag().filter(|flag| flag.is_global()) {
@@ -220,12 +220,12 @@ fn the_help_of_a_command_lists_its_own_flags_before_those_of_all_commands() {
 
 #[test]
 fn the_help_of_a_command_lists_its_flags_and_no_others() {
-    for (name, task, _) in TASKS {
+    for (name, subcommand, _) in SUBCOMMANDS {
         let help = refused(&format!("{name} --help"), &[]);
         for flag in every_flag() {
             let listed =
                 help.lines().any(|line| line.split_whitespace().any(|word| word == format!("--{}", flag.name)));
-            let known = every_flag().any(|other| other.name == flag.name && other.of.contains(&task));
+            let known = every_flag().any(|other| other.name == flag.name && other.of.contains(&subcommand));
             assert_eq!(listed, known, "{name} --{}: {help}", flag.name);
         }
     }
@@ -233,15 +233,15 @@ fn the_help_of_a_command_lists_its_flags_and_no_others() {
 
 #[test]
 fn each_command_exists_and_has_the_common_flags() {
-    for (name, expected, _) in TASKS {
+    for (name, expected, _) in SUBCOMMANDS {
         let required = match expected {
-            Task::Manifests => "--image a",
-            Task::Diff => "-f a",
+            Subcommand::Manifests => "--image a",
+            Subcommand::Diff => "-f a",
             _ => "",
         };
         let line = format!("{name} --namespace a {required}");
-        let (task, settings) = task(&line, &[]).unwrap_or_else(|error| panic!("{error}"));
-        assert_eq!((task, &settings.namespaces[..]), (expected, &["a".to_owned()][..]));
+        let (subcommand, settings) = parsed_line(&line, &[]).unwrap_or_else(|error| panic!("{error}"));
+        assert_eq!((subcommand, &settings.namespaces[..]), (expected, &["a".to_owned()][..]));
     }
 }
 

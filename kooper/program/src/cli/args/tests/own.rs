@@ -64,11 +64,14 @@ fn own<T: crate::ProgramSettings>() -> Result<OwnSettings, String> {
     OwnSettings::new(only).map_err(|error| error.to_string())
 }
 
-fn read_with(line: &[&str], environment: &[(&str, &str)]) -> Result<(Task, Settings), String> {
+fn read_with(line: &[&str], environment: &[(&str, &str)]) -> Result<(Subcommand, Settings), String> {
     read_of::<Shop>(line, environment)
 }
 
-fn read_of<T: crate::ProgramSettings>(line: &[&str], environment: &[(&str, &str)]) -> Result<(Task, Settings), String> {
+fn read_of<T: crate::ProgramSettings>(
+    line: &[&str],
+    environment: &[(&str, &str)],
+) -> Result<(Subcommand, Settings), String> {
     let own = own::<T>().expect("no flag is taken");
     let doc = [" Sells", " shoes.", "", " And socks."];
     let program = ProgramInfo { doc: &doc, own: Some(&own), ..ECHO };
