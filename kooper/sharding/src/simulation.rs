@@ -17,13 +17,13 @@ use kooper_base::leader::lease_state::Terms;
 use crate::hash::{By, ShardCount, fraction};
 use crate::mutant::Mutant;
 
-mod dice;
 mod network;
 mod process;
+mod rng;
 mod scenario;
 mod world;
 
-use dice::Dice;
+use rng::SimRng;
 use scenario::{Disruption, DisruptionKind, Summary};
 use world::World;
 
@@ -58,26 +58,26 @@ fn count(bits: usize) -> ShardCount {
 }
 
 fn run_scenario(seed: u64, mutant: Option<Mutant>) -> Result<Summary, String> {
-    let mut dice = Dice::new(seed);
-    let [lease, deadline, retry] = TIMINGS[dice.below(3)].map(Duration::from_millis);
-    let replicas = 3 + dice.below(3);
+    let mut rng = SimRng::new(seed);
+    let [lease, deadline, retry] = TIMINGS[rng.below(3)].map(Duration::from_millis);
+    let replicas = 3 + rng.below(3);
     let configuration = Configuration {
         // With many free slots, not all of them are read each time.
         slots: replicas as u8 + if seed.is_multiple_of(2) { 2 } else { 12 },
-        count: count(2 + dice.below(3)),
+        count: count(2 + rng.below(3)),
         by: By::Uid,
         terms: Terms::new(lease, deadline, retry),
-        watches_slots: dice.chance(0.7),
+        watches_slots: rng.chance(0.7),
         // Not drawn, so that other seeds keep their scenarios.
         are_apart: matches!(seed % 16, 5 | 6 | 12),
     };
-    let deleted = if dice.chance(0.5) { DisruptionKind::DeleteMap } else { DisruptionKind::DeleteSlot };
-    let faults: Vec<_> = (0..4 + dice.below(9))
-        .map(|_| (dice.within(lease * 5), Disruption::any(&mut dice, replicas, lease, deleted)))
+    let deleted = if rng.chance(0.5) { DisruptionKind::DeleteMap } else { DisruptionKind::DeleteSlot };
+    let faults: Vec<_> = (0..4 + rng.below(9))
+        .map(|_| (rng.within(lease * 5), Disruption::any(&mut rng, replicas, lease, deleted)))
         .collect();
     let last = faults.iter().map(|(at, fault)| *at + fault.lasts).max().unwrap_or_default();
-    let kind = dice.below(3);
-    let mut world = World::new(configuration, replicas, faults, mutant, dice);
+    let kind = rng.below(3);
+    let mut world = World::new(configuration, replicas, faults, mutant, rng);
     let is_restored = matches!(seed % 16, 7 | 11 | 13);
     if is_restored {
         world.run_to(last.mul_f64(fraction(seed)))?;
@@ -257,7 +257,7 @@ fn eight_replicas_that_join_and_stop_one_after_another_move_as_few_shards_as_pos
     for seed in 0..20 {
         let configuration = Configuration::of_32_shards(10, false);
         let lease = configuration.terms.lease;
-        let mut world = World::new(configuration, 1, Vec::new(), None, Dice::new(seed));
+        let mut world = World::new(configuration, 1, Vec::new(), None, SimRng::new(seed));
         world.run_until(lease * 3, "the first replica does not own all", World::is_settled).unwrap();
         let mut moves = |stops| {
             let before = world.summary.moves;
@@ -275,7 +275,7 @@ fn of_seven_replicas_that_join_or_stop_at_once_few_shards_move_twice() {
     for seed in 0..5 {
         let configuration = Configuration::of_32_shards(10, false);
         let lease = configuration.terms.lease;
-        let mut world = World::new(configuration, 1, Vec::new(), None, Dice::new(seed));
+        let mut world = World::new(configuration, 1, Vec::new(), None, SimRng::new(seed));
         let settle = |world: &mut World| {
             let before = world.summary.moves;
             world.run_until(world.now + lease * 4, "the shards are not balanced", World::is_settled).unwrap();
@@ -301,7 +301,7 @@ fn sessions_are_written_once_in_a_retry_period_and_a_few_more_times_when_shards_
     let configuration = Configuration::of_32_shards(6, false);
     let Terms { lease, retry, .. } = configuration.terms;
     for seed in 0..20 {
-        let mut world = World::new(configuration, 4, Vec::new(), None, Dice::new(seed));
+        let mut world = World::new(configuration, 4, Vec::new(), None, SimRng::new(seed));
         let settle = |world: &mut World| {
             let by = world.now + lease * 3;
             world.run_until(by, "the shards are not balanced", World::is_settled).unwrap();
@@ -330,7 +330,7 @@ fn sessions_are_written_once_in_a_retry_period_and_a_few_more_times_when_shards_
 fn of_many_free_slots_only_a_few_are_read_each_time() {
     let configuration = Configuration::of_32_shards(16, false);
     let Terms { lease, retry, .. } = configuration.terms;
-    let mut world = World::new(configuration, 4, Vec::new(), None, Dice::new(1));
+    let mut world = World::new(configuration, 4, Vec::new(), None, SimRng::new(1));
     world.run_until(lease * 3, "the shards are not balanced", World::is_settled).unwrap();
     world.run_to(world.now + lease).unwrap();
     let before = world.summary.slots_read;
@@ -345,7 +345,7 @@ fn shards_of_a_killed_replica_have_an_owner_within_a_second_after_its_lease() {
     let configuration = Configuration::of_32_shards(16, true);
     let Terms { lease, retry, .. } = configuration.terms;
     for (seed, replicas) in (0..20).zip([2, 3, 4, 8].into_iter().cycle()) {
-        let mut world = World::new(configuration, replicas, Vec::new(), None, Dice::new(seed));
+        let mut world = World::new(configuration, replicas, Vec::new(), None, SimRng::new(seed));
         world.run_until(lease * 3, "the shards are not balanced", World::is_settled).unwrap();
         world.run_to(world.now + lease + retry.mul_f64(seed as f64 / 20.0)).unwrap();
         world.processes[1].crash();
@@ -358,20 +358,20 @@ fn shards_of_a_killed_replica_have_an_owner_within_a_second_after_its_lease() {
 #[test]
 fn the_last_replica_that_stops_returns_the_lease_of_the_map() {
     for seed in 0..120 {
-        let mut dice = Dice::new(seed);
-        let (replicas, at_once) = (1 + dice.below(5), dice.chance(0.5));
+        let mut rng = SimRng::new(seed);
+        let (replicas, at_once) = (1 + rng.below(5), rng.chance(0.5));
         // Calls that run for longer than the limit of a stop end at the same time.
-        let (is_long, fails) = (dice.chance(0.5), dice.chance(0.5));
+        let (is_long, fails) = (rng.chance(0.5), rng.chance(0.5));
         let configuration = Configuration::of_32_shards(8, true);
         let lease = configuration.terms.lease;
-        let mut world = World::new(configuration, replicas, Vec::new(), None, dice);
+        let mut world = World::new(configuration, replicas, Vec::new(), None, rng);
         world.run_until(lease * 3, "the shards are not balanced", World::is_settled).unwrap();
         for who in 0..replicas {
             if is_long {
                 world.work(who, lease * 2 / 3);
             }
             if fails && !at_once && who + 1 == replicas {
-                world.processes[who].link.errors = world.now + lease / 5;
+                world.processes[who].faults.errors = world.now + lease / 5;
             }
             world.stop(who);
             if !at_once {

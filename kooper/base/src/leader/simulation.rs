@@ -7,13 +7,13 @@
 
 use std::time::Duration;
 
-mod dice;
 mod network;
 mod process;
+mod rng;
 mod scenario;
 mod world;
 
-use dice::Dice;
+use rng::SimRng;
 use scenario::{Disruption, Scenario, Summary};
 use world::World;
 
@@ -54,19 +54,19 @@ const TIMINGS: [[u64; 3]; 4] =
     [[15_000, 10_000, 2_000], [3_000, 2_000, 1_000], [6_000, 4_000, 1_000], [1_900, 1_250, 1_000]];
 
 fn run_scenario(seed: u64, mutant: Option<Mutant>) -> Result<Summary, String> {
-    let mut dice = Dice::new(seed);
-    let [lease, deadline, retry] = TIMINGS[dice.below(4) as usize].map(Duration::from_millis);
-    let count = 3 + dice.below(3) as usize;
+    let mut rng = SimRng::new(seed);
+    let [lease, deadline, retry] = TIMINGS[rng.below(4) as usize].map(Duration::from_millis);
+    let count = 3 + rng.below(3) as usize;
     let span = lease * 5;
-    let faults = 4 + dice.below(9);
+    let faults = 4 + rng.below(9);
     let scenario = Scenario {
         terms: [lease, deadline, retry],
         candidates: count,
-        faults: (0..faults).map(|_| (dice.within(span), Disruption::any(&mut dice, count, lease))).collect(),
+        faults: (0..faults).map(|_| (rng.within(span), Disruption::any(&mut rng, count, lease))).collect(),
         mutant,
     };
     // The handlers have their own randomness, so that they do not change the elections.
-    World::new(scenario, dice, Dice::new(!seed)).run()
+    World::new(scenario, rng, SimRng::new(!seed)).run()
 }
 
 fn seeds() -> Vec<u64> {

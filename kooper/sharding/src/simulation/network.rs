@@ -6,7 +6,7 @@ use std::time::Duration;
 use kooper_base::leader::lease_state::{LeaseWrite, Record};
 use kooper_base::leader::scope::WatchedNamespaces;
 
-use super::dice::Dice;
+use super::rng::SimRng;
 use crate::hash::ShardCount;
 use crate::map::{MapRecord, MapWrite};
 use crate::overrides::Overrides;
@@ -121,7 +121,7 @@ impl SimServer {
 
 /// The faults of one replica's connection, each until the given time.
 #[derive(Debug, Default, Clone)]
-pub(super) struct Link {
+pub(super) struct ConnectionFaults {
     pub(super) cut: Duration,
     pub(super) slow_requests: Duration,
     pub(super) slow_answers: Duration,
@@ -132,27 +132,27 @@ pub(super) struct Link {
     pub(super) no_map: Duration,
 }
 
-impl Link {
+impl ConnectionFaults {
     /// The time that a request takes; `None` if it never arrives.
-    pub(super) fn request(&self, now: Duration, dice: &mut Dice) -> Option<Duration> {
-        (now >= self.cut).then(|| travel(self.slow_requests.saturating_sub(now), dice))
+    pub(super) fn request(&self, now: Duration, rng: &mut SimRng) -> Option<Duration> {
+        (now >= self.cut).then(|| travel(self.slow_requests.saturating_sub(now), rng))
     }
 
-    pub(super) fn answer(&self, now: Duration, dice: &mut Dice) -> Option<Duration> {
-        let lost = now < self.cut || (now < self.lost_answers && dice.chance(0.7));
-        (!lost).then(|| travel(self.slow_answers.saturating_sub(now), dice))
+    pub(super) fn answer(&self, now: Duration, rng: &mut SimRng) -> Option<Duration> {
+        let lost = now < self.cut || (now < self.lost_answers && rng.chance(0.7));
+        (!lost).then(|| travel(self.slow_answers.saturating_sub(now), rng))
     }
 
     /// An event of the watch.
-    pub(super) fn event(&self, now: Duration, dice: &mut Dice) -> Option<Duration> {
-        let lost = now < self.cut || (now < self.bad_watch && dice.chance(0.5));
-        (!lost).then(|| travel(self.bad_watch.saturating_sub(now), dice))
+    pub(super) fn event(&self, now: Duration, rng: &mut SimRng) -> Option<Duration> {
+        let lost = now < self.cut || (now < self.bad_watch && rng.chance(0.5));
+        (!lost).then(|| travel(self.bad_watch.saturating_sub(now), rng))
     }
 }
 
 /// The time that a message takes. A slow one may take as long as the fault lasts.
-fn travel(slow: Duration, dice: &mut Dice) -> Duration {
-    let is_late = !slow.is_zero() && dice.chance(0.7);
-    let late = if is_late { dice.within(slow.min(Duration::from_secs(12))) } else { Duration::ZERO };
-    late + Duration::from_micros(200) + dice.within(Duration::from_millis(20))
+fn travel(slow: Duration, rng: &mut SimRng) -> Duration {
+    let is_late = !slow.is_zero() && rng.chance(0.7);
+    let late = if is_late { rng.within(slow.min(Duration::from_secs(12))) } else { Duration::ZERO };
+    late + Duration::from_micros(200) + rng.within(Duration::from_millis(20))
 }

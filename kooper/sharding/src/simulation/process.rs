@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use kooper_base::leader::scope::WatchedNamespaces;
 
-use super::dice::Dice;
-use super::network::Link;
+use super::network::ConnectionFaults;
+use super::rng::SimRng;
 use super::{Configuration, Mutant};
 use crate::hash::Shard;
 use crate::member::{Member, Options};
@@ -20,13 +20,13 @@ pub(super) struct SimClock {
 }
 
 impl SimClock {
-    fn new(dice: &mut Dice) -> Self {
-        let rate = match dice.below(4) {
+    fn new(rng: &mut SimRng) -> Self {
+        let rate = match rng.below(4) {
             0 => 0.8,
             1 => 1.2,
-            _ => 0.8 + 0.4 * dice.throw(),
+            _ => 0.8 + 0.4 * rng.next_f64(),
         };
-        Self { offset: Duration::from_secs(1000) + dice.within(Duration::from_secs(1_000_000)), rate }
+        Self { offset: Duration::from_secs(1000) + rng.within(Duration::from_secs(1_000_000)), rate }
     }
 
     pub(super) fn at(&self, truth: Duration) -> Duration {
@@ -69,7 +69,7 @@ pub(super) struct Process {
     pub(super) scope: WatchedNamespaces,
     pub(super) member: Member,
     pub(super) clock: SimClock,
-    pub(super) link: Link,
+    pub(super) faults: ConnectionFaults,
     pub(super) is_alive: bool,
     pub(super) is_stopping: bool,
     /// The end of its pause, in true time.
@@ -95,9 +95,9 @@ impl Process {
         configuration: &Configuration,
         truth: Duration,
         mutant: Option<Mutant>,
-        dice: &mut Dice,
+        rng: &mut SimRng,
     ) -> Self {
-        let clock = SimClock::new(dice);
+        let clock = SimClock::new(rng);
         let identity: Arc<str> = format!("replica-{number}").into();
         let mut terms = configuration.terms;
         match mutant {
@@ -119,7 +119,7 @@ impl Process {
             scope,
             member: Member::mutated(options, clock.at(truth), mutant),
             clock,
-            link: Link::default(),
+            faults: ConnectionFaults::default(),
             is_alive: true,
             is_stopping: false,
             paused: Duration::ZERO,
@@ -129,8 +129,8 @@ impl Process {
             warming: BTreeSet::new(),
             warmed: BTreeSet::new(),
             wake: 0,
-            wall: 1_700_000_000_000_000 + dice.below(7_200_000_000) as i64,
-            stuck_wall: dice.chance(0.2),
+            wall: 1_700_000_000_000_000 + rng.below(7_200_000_000) as i64,
+            stuck_wall: rng.chance(0.2),
         }
     }
 

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use super::dice::Dice;
 use super::network::{Answer, Request};
+use super::rng::SimRng;
 use crate::hash::Shard;
 use crate::map::MapRecord;
 use crate::session::SlotRecord;
@@ -41,7 +41,7 @@ pub(super) enum DisruptionKind {
 
 impl Disruption {
     /// A scenario deletes maps or slots, because the protocol does not survive both at once.
-    pub(super) fn any(dice: &mut Dice, replicas: usize, lease: Duration, deleted: DisruptionKind) -> Self {
+    pub(super) fn any(rng: &mut SimRng, replicas: usize, lease: Duration, deleted: DisruptionKind) -> Self {
         let kinds = [
             DisruptionKind::Partition,
             DisruptionKind::Pause,
@@ -59,16 +59,16 @@ impl Disruption {
             DisruptionKind::Drain,
             DisruptionKind::Undo,
         ];
-        let kind = kinds[dice.below(kinds.len())];
+        let kind = kinds[rng.below(kinds.len())];
         let lasts = match kind {
             // Others wait for a lease after it.
-            DisruptionKind::Stop => lease + dice.within(lease),
+            DisruptionKind::Stop => lease + rng.within(lease),
             DisruptionKind::DeleteSlot | DisruptionKind::Move | DisruptionKind::Drain | DisruptionKind::Undo => {
                 Duration::ZERO
             }
-            _ => dice.within(lease * 2),
+            _ => rng.within(lease * 2),
         };
-        Self { who: dice.below(replicas), kind, lasts }
+        Self { who: rng.below(replicas), kind, lasts }
     }
 }
 

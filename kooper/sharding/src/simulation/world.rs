@@ -7,9 +7,9 @@ use std::time::Duration;
 use kooper_base::leader::lease_state::WriteResult;
 use kooper_base::leader::scope::WatchedNamespaces;
 
-use super::dice::Dice;
 use super::network::{Answer, Request, SimServer};
 use super::process::{Call, InFlight, Process};
+use super::rng::SimRng;
 use super::scenario::{Disruption, SimEvent, Summary};
 use super::{Configuration, Mutant};
 use crate::map::{MapRecord, MapWrite};
@@ -23,7 +23,7 @@ pub(super) struct World {
     pub(super) configuration: Configuration,
     faults: Vec<(Duration, Disruption)>,
     mutant: Option<Mutant>,
-    dice: Dice,
+    rng: SimRng,
     pub(super) now: Duration,
     /// By their times. Events at the same time are in the order in which they were scheduled.
     events: BTreeMap<(Duration, u64), SimEvent>,
@@ -48,13 +48,13 @@ impl World {
         replicas: usize,
         faults: Vec<(Duration, Disruption)>,
         mutant: Option<Mutant>,
-        dice: Dice,
+        rng: SimRng,
     ) -> Self {
         let mut world = Self {
             server: SimServer::new(configuration.slots),
             configuration,
             mutant,
-            dice,
+            rng,
             now: Duration::ZERO,
             events: BTreeMap::new(),
             next: 0,
@@ -82,7 +82,7 @@ impl World {
         let who = self.processes.len();
         let process = self.process(who);
         self.processes.push(process);
-        let at = self.now + self.dice.within(self.configuration.terms.retry);
+        let at = self.now + self.rng.within(self.configuration.terms.retry);
         self.at(at, SimEvent::Wake(who, 0));
         self.at(at, SimEvent::Begin(who));
     }
@@ -92,7 +92,7 @@ impl World {
         let namespaces = ["a", "b"].map(str::to_owned);
         let scope = if self.configuration.are_apart { &namespaces[who % 2..=who % 2] } else { &namespaces };
         let scope = WatchedNamespaces::of(scope);
-        Process::new(self.started, scope, &self.configuration, self.now, self.mutant, &mut self.dice)
+        Process::new(self.started, scope, &self.configuration, self.now, self.mutant, &mut self.rng)
     }
 
     /// Lets a replica stop in order.
@@ -201,7 +201,7 @@ impl World {
             }
             SimEvent::Begin(who) => {
                 self.begin(who);
-                let pause = Duration::from_millis(200) + self.dice.within(Duration::from_millis(1800));
+                let pause = Duration::from_millis(200) + self.rng.within(Duration::from_millis(1800));
                 return self.at(self.now + pause, SimEvent::Begin(who));
             }
             SimEvent::Write(who, id) => return self.write(who, id),
@@ -231,7 +231,7 @@ impl World {
             }
             let now = process.clock.at(self.now);
             let wall = process.wall(now);
-            let has_watches = self.configuration.watches_slots && self.now >= process.link.no_map;
+            let has_watches = self.configuration.watches_slots && self.now >= process.faults.no_map;
             let watched = has_watches.then(|| process.member.to_watch());
             process.member.watches(watched.into_iter().flatten());
             process.member.set_running(!process.calls.is_empty(), now);
@@ -272,7 +272,7 @@ impl World {
             process.warming.extend(&to_warm);
             drained.iter().for_each(|shard| process.member.drained(*shard));
             for shard in to_warm {
-                let at = self.now + self.dice.within(Duration::from_millis(300));
+                let at = self.now + self.rng.within(Duration::from_millis(300));
                 self.at(at, SimEvent::Warmed(who, shard));
             }
             let is_idle = requests.is_empty();
@@ -298,18 +298,18 @@ impl World {
         let sent = process.clock.at(self.now);
         let timeout = process.clock.truly(sent + self.configuration.terms.patience());
         process.lanes[lane] = Some(InFlight { id, sent, request: request.clone() });
-        let is_cut = lane == 2 && self.now < process.link.no_map;
-        if let Some(travel) = process.link.request(self.now, &mut self.dice).filter(|_| !is_cut) {
+        let is_cut = lane == 2 && self.now < process.faults.no_map;
+        if let Some(travel) = process.faults.request(self.now, &mut self.rng).filter(|_| !is_cut) {
             self.at(self.now + travel, SimEvent::Arrive(who, lane, id, request));
         }
         self.at(timeout, SimEvent::Answer(who, lane, id, None));
     }
 
     fn arrive(&mut self, who: usize, lane: usize, id: u64, request: Request) {
-        let is_bad = self.now < self.processes[who].link.errors && self.dice.chance(0.6);
-        let answer = if is_bad && self.dice.chance(0.5) { None } else { Some(self.perform(who, request)) };
+        let is_bad = self.now < self.processes[who].faults.errors && self.rng.chance(0.6);
+        let answer = if is_bad && self.rng.chance(0.5) { None } else { Some(self.perform(who, request)) };
         let answer = answer.filter(|_| !is_bad);
-        if let Some(travel) = self.processes[who].link.answer(self.now, &mut self.dice) {
+        if let Some(travel) = self.processes[who].faults.answer(self.now, &mut self.rng) {
             self.at(self.now + travel, SimEvent::Answer(who, lane, id, answer));
         }
     }
@@ -401,11 +401,11 @@ impl World {
     fn tell(&mut self, who: usize, event: SimEvent) {
         let process = &mut self.processes[who];
         let is_watched = matches!(event, SimEvent::SeesMap(..) | SimEvent::SeesSlot(..));
-        let is_cut = is_watched && self.now < process.link.no_map;
+        let is_cut = is_watched && self.now < process.faults.no_map;
         if !process.is_alive || is_cut {
             return;
         }
-        let Some(travel) = process.link.event(self.now, &mut self.dice) else { return };
+        let Some(travel) = process.faults.event(self.now, &mut self.rng) else { return };
         process.watched = process.watched.max(self.now + travel);
         let at = process.watched;
         self.at(at, event);
@@ -449,9 +449,9 @@ impl World {
 
     /// Begins a call of an object in some bucket.
     fn begin(&mut self, who: usize) {
-        let bucket = self.dice.below(256) as u8;
-        let is_long = self.dice.chance(0.1);
-        let works = self.dice.within(if is_long { Duration::from_secs(3) } else { Duration::from_millis(100) });
+        let bucket = self.rng.below(256) as u8;
+        let is_long = self.rng.chance(0.1);
+        let works = self.rng.within(if is_long { Duration::from_secs(3) } else { Duration::from_millis(100) });
         self.call(who, bucket, works);
     }
 
@@ -472,7 +472,7 @@ impl World {
         self.next += 1;
         self.summary.calls += 1;
         process.calls.push(Call { id: self.next, bucket, term, acquired: session.acquired });
-        let (id, writes) = (self.next, self.dice.within(works));
+        let (id, writes) = (self.next, self.rng.within(works));
         self.at(self.now + writes, SimEvent::Write(who, id));
         self.at(self.now + works, SimEvent::End(who, id));
     }

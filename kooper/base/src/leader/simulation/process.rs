@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use super::Mutant;
-use super::dice::Dice;
-use super::network::Link;
+use super::network::ConnectionFaults;
+use super::rng::SimRng;
 use crate::clock::{Clock, Moment};
 use crate::leader::Leadership;
 use crate::leader::lease_state::{Candidate, LeaseState, LeaseWrite, Terms};
@@ -21,13 +21,13 @@ pub(super) struct LocalClock {
 }
 
 impl LocalClock {
-    pub(super) fn new(truth: &Arc<AtomicU64>, dice: &mut Dice) -> Self {
-        let rate = match dice.below(4) {
+    pub(super) fn new(truth: &Arc<AtomicU64>, rng: &mut SimRng) -> Self {
+        let rate = match rng.below(4) {
             0 => 0.8,
             1 => 1.2,
-            _ => 0.8 + 0.4 * dice.throw(),
+            _ => 0.8 + 0.4 * rng.next_f64(),
         };
-        let offset = Arc::new(AtomicU64::new(1_000_000_000 * (1 + dice.below(1_000_000))));
+        let offset = Arc::new(AtomicU64::new(1_000_000_000 * (1 + rng.below(1_000_000))));
         Self { truth: Arc::clone(truth), offset, rate }
     }
 
@@ -82,8 +82,8 @@ pub(super) struct SimProcess {
     pub(super) leadership: Leadership,
     pub(super) activity: Activity,
     /// The index of its latest term among all terms.
-    pub(super) reign: Option<usize>,
-    pub(super) link: Link,
+    pub(super) sim_term: Option<usize>,
+    pub(super) faults: ConnectionFaults,
     /// The end of its pause, in true time.
     pub(super) paused: Duration,
     /// Until when a handler blocks its thread, in true time.
@@ -107,9 +107,9 @@ impl SimProcess {
         times: [Duration; 3],
         truth: &Arc<AtomicU64>,
         mutant: Option<Mutant>,
-        dice: &mut Dice,
+        rng: &mut SimRng,
     ) -> Self {
-        let clock = LocalClock::new(truth, dice);
+        let clock = LocalClock::new(truth, rng);
         let mut terms = Terms::new(times[0], times[1], times[2]);
         match mutant {
             Some(Mutant::NoMargin) => terms.validity = terms.lease,
@@ -125,8 +125,8 @@ impl SimProcess {
             state,
             terms,
             activity: Activity::Campaign,
-            reign: None,
-            link: Link::default(),
+            sim_term: None,
+            faults: ConnectionFaults::default(),
             paused: Duration::ZERO,
             blocked: Duration::ZERO,
             watchdog: Duration::ZERO,
@@ -134,8 +134,8 @@ impl SimProcess {
             watch: None,
             watch_at: Duration::ZERO,
             wake: 0,
-            wall: 1_700_000_000_000_000 + dice.below(7_200_000_000) as i64,
-            stuck_wall: dice.chance(0.2),
+            wall: 1_700_000_000_000_000 + rng.below(7_200_000_000) as i64,
+            stuck_wall: rng.chance(0.2),
             clock,
         }
     }

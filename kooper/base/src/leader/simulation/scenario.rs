@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::Mutant;
-use super::dice::Dice;
+use super::rng::SimRng;
 use crate::leader::lease_state::{LeaseWrite, Record};
 
 pub(super) struct Scenario {
@@ -40,7 +40,7 @@ pub(super) enum DisruptionKind {
 }
 
 impl Disruption {
-    pub(super) fn any(dice: &mut Dice, candidates: usize, lease: Duration) -> Self {
+    pub(super) fn any(rng: &mut SimRng, candidates: usize, lease: Duration) -> Self {
         const ALL: [DisruptionKind; 10] = [
             DisruptionKind::Partition,
             DisruptionKind::Pause,
@@ -53,9 +53,9 @@ impl Disruption {
             DisruptionKind::Crash,
             DisruptionKind::Block,
         ];
-        let kind = ALL[dice.below(ALL.len() as u64) as usize];
-        let (who, leader) = (dice.below(candidates as u64) as usize, dice.chance(0.6));
-        Self { who, leader, kind, lasts: dice.within(lease * 2) }
+        let kind = ALL[rng.below(ALL.len() as u64) as usize];
+        let (who, leader) = (rng.below(candidates as u64) as usize, rng.chance(0.6));
+        Self { who, leader, kind, lasts: rng.within(lease * 2) }
     }
 }
 

@@ -7,22 +7,22 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use super::Mutant;
-use super::dice::Dice;
 use super::network::{PutError, SimServer};
 use super::process::{Activity, SimProcess, SimRequest};
+use super::rng::SimRng;
 use super::scenario::{Disruption, DisruptionKind, Scenario, SimEvent, Summary};
 use crate::clock::Clock;
 use crate::leader::lease_state::{LeaseWrite, NextStep, Record, WriteResult};
 
 mod work;
 
-use work::Reign;
+use work::SimTerm;
 
 pub(super) struct World {
     scenario: Scenario,
-    dice: Dice,
+    rng: SimRng,
     /// The randomness of the handlers and their writes.
-    handler_dice: Dice,
+    handler_rng: SimRng,
     mark: Arc<str>,
     truth: Arc<AtomicU64>,
     now: Duration,
@@ -32,7 +32,7 @@ pub(super) struct World {
     server: SimServer,
     processes: Vec<SimProcess>,
     /// All terms, in the order in which they began.
-    reigns: Vec<Reign>,
+    sim_terms: Vec<SimTerm>,
     last_led: Vec<bool>,
     summary: Summary,
     broken: Option<String>,
@@ -40,13 +40,13 @@ pub(super) struct World {
 }
 
 impl World {
-    pub(super) fn new(scenario: Scenario, dice: Dice, handler_dice: Dice) -> Self {
+    pub(super) fn new(scenario: Scenario, rng: SimRng, handler_rng: SimRng) -> Self {
         let summary = Summary { lease: scenario.terms[0], ..Summary::default() };
         let mut world = Self {
             last_led: vec![false; scenario.candidates],
             scenario,
-            dice,
-            handler_dice,
+            rng,
+            handler_rng,
             mark: "sim/echo".into(),
             truth: Arc::new(AtomicU64::new(0)),
             now: Duration::ZERO,
@@ -54,7 +54,7 @@ impl World {
             next: 0,
             server: SimServer::default(),
             processes: Vec::new(),
-            reigns: Vec::new(),
+            sim_terms: Vec::new(),
             summary,
             broken: None,
             started: 0,
@@ -62,7 +62,7 @@ impl World {
         for who in 0..world.scenario.candidates {
             let process = world.process();
             world.processes.push(process);
-            let at = world.dice.within(world.scenario.terms[2]);
+            let at = world.rng.within(world.scenario.terms[2]);
             world.at(at, SimEvent::Wake(who, 0));
             world.at(at, SimEvent::Work(who));
         }
@@ -103,7 +103,7 @@ impl World {
     fn process(&mut self) -> SimProcess {
         self.started += 1;
         let name = format!("candidate-{}", self.started);
-        SimProcess::new(name, &self.mark, self.scenario.terms, &self.truth, self.scenario.mutant, &mut self.dice)
+        SimProcess::new(name, &self.mark, self.scenario.terms, &self.truth, self.scenario.mutant, &mut self.rng)
     }
 
     fn at(&mut self, at: Duration, event: SimEvent) {
@@ -164,13 +164,13 @@ impl World {
             }
             SimEvent::Work(who) => {
                 self.begin(who);
-                let pause = Duration::from_millis(100) + self.dice.within(Duration::from_millis(900));
+                let pause = Duration::from_millis(100) + self.rng.within(Duration::from_millis(900));
                 self.at(self.now + pause, SimEvent::Work(who));
             }
-            SimEvent::Write(who, reign) => self.write(who, reign),
-            SimEvent::Depart(who, reign, travel) => self.depart(who, reign, travel),
-            SimEvent::Land(reign) => self.land(reign),
-            SimEvent::Overdue(who, reign) => self.check_overdue(who, reign),
+            SimEvent::Write(who, sim_term) => self.write(who, sim_term),
+            SimEvent::Depart(who, sim_term, travel) => self.depart(who, sim_term, travel),
+            SimEvent::Land(sim_term) => self.land(sim_term),
+            SimEvent::Overdue(who, sim_term) => self.check_overdue(who, sim_term),
             SimEvent::Fault(index) => self.fault(self.scenario.faults[index].1),
             SimEvent::Restart(who) => {
                 let process = self.process();
@@ -178,7 +178,7 @@ impl World {
                 self.last_led[who] = false;
                 self.drive(who);
             }
-            SimEvent::Healed => self.processes.iter_mut().for_each(|process| process.link.heal()),
+            SimEvent::Healed => self.processes.iter_mut().for_each(|process| process.faults.heal()),
         }
     }
 
@@ -191,15 +191,15 @@ impl World {
         let until = self.now + fault.lasts;
         let process = &mut self.processes[fault.who];
         match fault.kind {
-            DisruptionKind::Partition => process.link.cut = until,
-            DisruptionKind::SlowRequests => process.link.slow_requests = until,
-            DisruptionKind::SlowAnswers => process.link.slow_answers = until,
-            DisruptionKind::LostAnswers => process.link.lost_answers = until,
-            DisruptionKind::Errors => process.link.errors = until,
+            DisruptionKind::Partition => process.faults.cut = until,
+            DisruptionKind::SlowRequests => process.faults.slow_requests = until,
+            DisruptionKind::SlowAnswers => process.faults.slow_answers = until,
+            DisruptionKind::LostAnswers => process.faults.lost_answers = until,
+            DisruptionKind::Errors => process.faults.errors = until,
             DisruptionKind::BadWatch => {
-                process.link.bad_watch = until;
+                process.faults.bad_watch = until;
                 if let Some((watch, _)) = process.watch
-                    && self.dice.chance(0.3)
+                    && self.rng.chance(0.3)
                 {
                     self.at(self.now, SimEvent::Closed(fault.who, watch));
                 }
@@ -223,7 +223,7 @@ impl World {
     fn drain(&mut self, who: usize, last: bool) {
         let works =
             self.processes[who].activity == Activity::Hold && self.scenario.mutant != Some(Mutant::EarlyRelease);
-        let drain = if works { self.dice.within(self.scenario.terms[0] / 2) } else { Duration::ZERO };
+        let drain = if works { self.rng.within(self.scenario.terms[0] / 2) } else { Duration::ZERO };
         self.processes[who].activity = Activity::Draining { until: self.now + drain, last };
         self.wake(who, self.now);
     }
@@ -297,7 +297,7 @@ impl World {
             let watch = self.next;
             process.watch = Some((watch, self.now));
             process.state.set_watching(true);
-            let opened = process.link.request(self.now, &mut self.dice);
+            let opened = process.faults.request(self.now, &mut self.rng);
             match opened {
                 Some(travel) => self.at(self.now + travel, SimEvent::Opened(who, watch)),
                 None => self.at(self.now + self.scenario.terms[2], SimEvent::Closed(who, watch)),
@@ -316,22 +316,22 @@ impl World {
         let sent = process.clock.now();
         let timeout = process.clock.truly(sent + process.state.timeout(sent));
         process.request = Some(SimRequest { id, sent, write: write.clone() });
-        if let Some(travel) = process.link.request(self.now, &mut self.dice) {
+        if let Some(travel) = process.faults.request(self.now, &mut self.rng) {
             self.at(self.now + travel, SimEvent::Arrive(who, id, write));
         }
         self.at(timeout, SimEvent::Answer(who, id, None));
     }
 
     fn arrive(&mut self, who: usize, id: u64, write: Option<LeaseWrite>) {
-        let bad = self.now < self.processes[who].link.errors && self.dice.chance(0.6);
-        let (fails_before, fails_after) = (bad && self.dice.chance(0.5), bad);
+        let bad = self.now < self.processes[who].faults.errors && self.rng.chance(0.6);
+        let (fails_before, fails_after) = (bad && self.rng.chance(0.5), bad);
         let answer = match write {
             _ if fails_before => None,
             None => Some(Ok(self.server.record.clone())),
             Some(write) => Some(self.put(write).map(Some)),
         };
         let answer = if fails_after { None } else { answer };
-        if let Some(travel) = self.processes[who].link.answer(self.now, &mut self.dice) {
+        if let Some(travel) = self.processes[who].faults.answer(self.now, &mut self.rng) {
             self.at(self.now + travel, SimEvent::Answer(who, id, answer));
         }
     }
@@ -382,7 +382,7 @@ impl World {
     fn tell(&mut self, who: usize, watch: u64, record: Option<Record>) {
         let now = self.now;
         let process = &mut self.processes[who];
-        let Some(travel) = process.link.event(now, &mut self.dice) else { return };
+        let Some(travel) = process.faults.event(now, &mut self.rng) else { return };
         if let Some((_, last)) = &mut process.watch {
             *last = (*last).max(now + travel);
             let at = *last;

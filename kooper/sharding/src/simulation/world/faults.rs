@@ -13,12 +13,12 @@ impl World {
         let (who, until) = (fault.who, self.now + fault.lasts);
         let process = &mut self.processes[who];
         match fault.kind {
-            DisruptionKind::Partition => process.link.cut = until,
-            DisruptionKind::SlowRequests => process.link.slow_requests = until,
-            DisruptionKind::SlowAnswers => process.link.slow_answers = until,
-            DisruptionKind::LostAnswers => process.link.lost_answers = until,
-            DisruptionKind::Errors => process.link.errors = until,
-            DisruptionKind::BadWatch => process.link.bad_watch = until,
+            DisruptionKind::Partition => process.faults.cut = until,
+            DisruptionKind::SlowRequests => process.faults.slow_requests = until,
+            DisruptionKind::SlowAnswers => process.faults.slow_answers = until,
+            DisruptionKind::LostAnswers => process.faults.lost_answers = until,
+            DisruptionKind::Errors => process.faults.errors = until,
+            DisruptionKind::BadWatch => process.faults.bad_watch = until,
             DisruptionKind::Pause => {
                 let from = process.paused.max(self.now);
                 process.paused = process.paused.max(until);
@@ -35,20 +35,20 @@ impl World {
                 self.at(until, SimEvent::Restart(who));
             }
             DisruptionKind::Crash | DisruptionKind::Stop => {}
-            DisruptionKind::Outage => self.processes.iter_mut().for_each(|process| process.link.cut = until),
+            DisruptionKind::Outage => self.processes.iter_mut().for_each(|process| process.faults.cut = until),
             DisruptionKind::DeleteMap => {
                 self.server.delete_map();
-                if self.dice.chance(0.5) {
+                if self.rng.chance(0.5) {
                     // It does not hear of it, while its session is renewed.
-                    self.processes[who].link.no_map = until;
+                    self.processes[who].faults.no_map = until;
                 }
             }
             DisruptionKind::DeleteSlot => {
-                let slot = self.dice.below(self.server.slots.len());
+                let slot = self.rng.below(self.server.slots.len());
                 self.server.delete_slot(slot);
             }
             DisruptionKind::Move => {
-                let (bucket, identity) = (self.dice.below(256) as u8, self.processes[who].identity.to_string());
+                let (bucket, identity) = (self.rng.below(256) as u8, self.processes[who].identity.to_string());
                 self.override_plan(|overrides, count| {
                     overrides.of = Some(count);
                     overrides.moved.insert(count.shard(bucket), identity);
@@ -66,9 +66,9 @@ impl World {
     pub(in crate::simulation) fn disturb(&mut self, span: Duration, deleted: DisruptionKind) -> Duration {
         let (replicas, lease) = (self.processes.len(), self.configuration.terms.lease);
         let mut last = self.now;
-        for _ in 0..2 + self.dice.below(4) {
-            let at = self.now + self.dice.within(span);
-            let fault = Disruption::any(&mut self.dice, replicas, lease, deleted);
+        for _ in 0..2 + self.rng.below(4) {
+            let at = self.now + self.rng.within(span);
+            let fault = Disruption::any(&mut self.rng, replicas, lease, deleted);
             last = last.max(at + fault.lasts);
             self.at(at, SimEvent::Fault(self.faults.len()));
             self.faults.push((at, fault));
@@ -85,7 +85,7 @@ impl World {
     /// do not notice it at once.
     pub(in crate::simulation) fn restore(&mut self) -> bool {
         let Some(backup) = self.backup.clone() else { return false };
-        self.server.restore(backup, self.dice.chance(0.5));
+        self.server.restore(backup, self.rng.chance(0.5));
         // New terms are higher than those that their writer has seen: a map between two restores can have been seen by some.
         let alive = self.processes.iter().filter(|process| process.is_alive);
         let seen = alive.map(|process| process.member.highest_term()).min().unwrap_or_default();
@@ -103,9 +103,9 @@ impl World {
             DisruptionKind::BadWatch,
         ];
         for who in 0..self.processes.len() {
-            if self.dice.chance(0.5) {
-                let lasts = self.dice.within(self.configuration.terms.lease * 3 / 2);
-                let kind = kinds[self.dice.below(kinds.len())];
+            if self.rng.chance(0.5) {
+                let lasts = self.rng.within(self.configuration.terms.lease * 3 / 2);
+                let kind = kinds[self.rng.below(kinds.len())];
                 self.fault(Disruption { who, kind, lasts });
             }
         }

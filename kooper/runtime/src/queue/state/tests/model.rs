@@ -5,9 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::*;
 
 /// Random numbers by a linear congruence: the same history in each run.
-struct Dice(u64);
+struct Rng(u64);
 
-impl Dice {
+impl Rng {
     fn below(&mut self, limit: u64) -> u64 {
         self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (self.0 >> 33) % limit
@@ -50,16 +50,16 @@ impl Model {
 #[test]
 fn every_add_is_followed_by_a_run_and_memory_is_that_of_live_keys() {
     let operations = std::env::var("KOOPER_OPERATIONS").map_or(30_000, |text| text.parse().expect("a number"));
-    let mut dice = Dice(7);
+    let mut rng = Rng(7);
     let mut queue = TimedQueue::new(QueueOptions { resync: None, ..options() });
     let mut model = Model::default();
     let mut adds: BTreeMap<&str, u64> = BTreeMap::new();
     for operation in 1..=operations {
-        let name = format!("k{}", dice.below(12));
-        match dice.below(16) {
+        let name = format!("k{}", rng.below(12));
+        match rng.below(16) {
             0..5 => {
-                let lane = [Lane::Event, Lane::Retry, Lane::Background][dice.below(3) as usize];
-                let reason = match dice.below(3) {
+                let lane = [Lane::Event, Lane::Retry, Lane::Background][rng.below(3) as usize];
+                let reason = match rng.below(3) {
                     0 => Reason::External,
                     1 => Reason::Modified,
                     _ => Reason::Deleted,
@@ -70,24 +70,24 @@ fn every_add_is_followed_by_a_run_and_memory_is_that_of_live_keys() {
             }
             5 => {
                 let now = queue.now;
-                queue.state.add_after(&key(&name), ms(dice.below(5000)), now);
+                queue.state.add_after(&key(&name), ms(rng.below(5000)), now);
             }
             6..10 => drop(model.take(&mut queue)),
             10..14 => {
-                let Some(name) = model.running.iter().nth(dice.below(12) as usize).cloned() else { continue };
-                let completion = match dice.below(9) {
+                let Some(name) = model.running.iter().nth(rng.below(12) as usize).cloned() else { continue };
+                let completion = match rng.below(9) {
                     0..3 => Completion::Success(None),
-                    3 => Completion::Success(Some(ms(dice.below(3000) + 1))),
+                    3 => Completion::Success(Some(ms(rng.below(3000) + 1))),
                     4 => Completion::Failure,
-                    5 => Completion::FailureAfter(ms(dice.below(3000) + 1)),
-                    6 => Completion::Paused(ms(dice.below(3000) + 1)),
-                    7 => Completion::Forbidden(dice.below(2)),
+                    5 => Completion::FailureAfter(ms(rng.below(3000) + 1)),
+                    6 => Completion::Paused(ms(rng.below(3000) + 1)),
+                    7 => Completion::Forbidden(rng.below(2)),
                     _ => Completion::Skipped,
                 };
                 model.running.remove(&name);
                 queue.finish(&name, completion);
             }
-            14 => queue.now += ms(dice.below(1500)),
+            14 => queue.now += ms(rng.below(1500)),
             _ => {
                 // A deleted object: adds from before count no more.
                 let now = queue.now;

@@ -4,31 +4,31 @@ use std::time::Duration;
 
 use crate::hash::{finalise, fraction};
 
-pub(super) struct Dice {
+pub(super) struct SimRng {
     seed: u64,
-    thrown: u64,
+    drawn: u64,
 }
 
-impl Dice {
+impl SimRng {
     pub(super) fn new(seed: u64) -> Self {
-        Self { seed: finalise(seed.wrapping_add(1)), thrown: 0 }
+        Self { seed: finalise(seed.wrapping_add(1)), drawn: 0 }
     }
 
     /// A number in `0.0..1.0`.
-    pub(super) fn throw(&mut self) -> f64 {
-        self.thrown += 1;
-        fraction(self.seed.wrapping_add(self.thrown))
+    pub(super) fn next_f64(&mut self) -> f64 {
+        self.drawn += 1;
+        fraction(self.seed.wrapping_add(self.drawn))
     }
 
     pub(super) fn below(&mut self, most: usize) -> usize {
-        (self.throw() * most as f64) as usize
+        (self.next_f64() * most as f64) as usize
     }
 
     pub(super) fn within(&mut self, span: Duration) -> Duration {
-        span.mul_f64(self.throw())
+        span.mul_f64(self.next_f64())
     }
 
     pub(super) fn chance(&mut self, share: f64) -> bool {
-        self.throw() < share
+        self.next_f64() < share
     }
 }
