@@ -45,7 +45,7 @@
 //! [`ApiServer::compact`]: crate::ApiServer::compact
 //! [`ApiServer::faults`]: crate::ApiServer::faults
 
-mod dice;
+mod chance;
 mod effect;
 mod journal;
 mod on;

@@ -35,7 +35,7 @@ mod watches;
 
 use driver::Driver;
 use selection::{Part, ShardSelection, bucket};
-use term::{Awaited, Terms};
+use term::{PendingDeletion, Terms};
 
 use crate::hash::{BUCKETS, By, Shard, ShardCount, ShardCountError};
 use crate::map::ShardMap;
@@ -254,7 +254,7 @@ impl Admission for ShardAdmission {
 
     fn await_deleted(&self, object: &Object) -> Option<AwaitedDeletion> {
         let by = self.shared.selected.lock().by;
-        Some(Box::new(Awaited::new(&self.shared, self.bucket(by, object))))
+        Some(Box::new(PendingDeletion::new(&self.shared, self.bucket(by, object))))
     }
 
     fn shards(&self) -> Option<watch::Receiver<BTreeSet<OwnedShard>>> {

@@ -73,7 +73,7 @@ enum Stage {
 
 /// The slot that this replica holds or campaigns for.
 #[derive(Debug)]
-struct Seat {
+struct SlotClaim {
     slot: u8,
     state: LeaseState,
     /// When the last read of the slot was sent, if the slot did not exist.
@@ -107,7 +107,7 @@ pub(crate) struct Member {
     returns: bool,
     /// The last replica tries this until then.
     returns_until: Option<Moment>,
-    seat: Option<Seat>,
+    claim: Option<SlotClaim>,
     standby: Option<Standby>,
     slots: Slots,
     map: MapView,
@@ -158,7 +158,7 @@ impl Member {
             stage: Stage::Running,
             returns: false,
             returns_until: None,
-            seat: None,
+            claim: None,
             standby: None,
             slots: Slots::new(options.slots, options.terms, random, now, mutant),
             map: MapView::new(now, mutant),
@@ -185,16 +185,16 @@ impl Member {
 
     /// The session of this replica, while its token is valid.
     pub(crate) fn session(&self, now: Duration) -> Option<Session> {
-        let seat = self.seat.as_ref()?;
-        seat.state.until().filter(|until| now < *until + seat.bonus)?;
+        let claim = self.claim.as_ref()?;
+        claim.state.until().filter(|until| now < *until + claim.bonus)?;
         self.own()
     }
 
     /// The session of this replica, also while it does not know whether it has ended.
     fn own(&self) -> Option<Session> {
-        let seat = self.seat.as_ref()?;
-        let (slot, identity) = (seat.slot, Arc::clone(&self.options.identity));
-        seat.state.acquired().map(|acquired| Session { slot, acquired, identity })
+        let claim = self.claim.as_ref()?;
+        let (slot, identity) = (claim.slot, Arc::clone(&self.options.identity));
+        claim.state.acquired().map(|acquired| Session { slot, acquired, identity })
     }
 
     fn is_own(&self, owner: Option<&Session>, own: Option<&Session>) -> bool {
@@ -252,7 +252,7 @@ impl Member {
     /// Until when this replica may work, unless its session and the map are confirmed again.
     pub(crate) fn works_until(&self, now: Duration) -> Option<Duration> {
         self.working(now)?;
-        let session = self.seat.as_ref().and_then(|seat| seat.state.until())?;
+        let session = self.claim.as_ref().and_then(|claim| claim.state.until())?;
         self.map.valid_until(self.options.terms.validity).map(|map| map.min(session))
     }
 
@@ -442,7 +442,7 @@ impl Member {
     /// When time alone changes the plan.
     fn next_look(&self, now: Moment) -> Moment {
         let drains = self.draining.values().map(|drain| drain.since + DRAIN);
-        let token = self.seat.as_ref().and_then(|seat| seat.state.until());
+        let token = self.claim.as_ref().and_then(|claim| claim.state.until());
         let stop = if let Stage::Leaving { until } = self.stage { Some(until) } else { None };
         let times = drains.chain(self.postponed.values().copied()).chain(token).chain(stop).chain(self.returns_until);
         let next = times.chain(self.slots.next_expiry(now)).filter(|at| *at > now).min();
@@ -455,6 +455,6 @@ impl Member {
         let me = Candidate { identity: Arc::clone(identity), mark: Arc::clone(mark), previous: Vec::new() };
         let mut state = LeaseState::new(me, *terms, now);
         state.campaign();
-        self.seat = Some(Seat { slot, state, absent: None, bonus: Duration::ZERO });
+        self.claim = Some(SlotClaim { slot, state, absent: None, bonus: Duration::ZERO });
     }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use tokio::sync::watch;
 
 use super::plan::{Entry, Plan};
-use super::{Effect, EventEffect, RequestAttributes, Requests, WatchEvents, dice};
+use super::{Effect, EventEffect, RequestAttributes, Requests, WatchEvents, chance};
 
 /// When a fault is injected, of the times at which it could be.
 #[derive(Clone, Copy, Debug)]
@@ -54,7 +54,7 @@ impl<M, E: Clone> Rule<M, E> {
         self.seen += 1;
         let When { after, times, probability } = self.when;
         let due = self.seen > after && times.is_none_or(|times| self.seen - after <= times);
-        due && (probability >= 1.0 || dice::falls(seed, self.number, address, nth, probability))
+        due && (probability >= 1.0 || chance::injects(seed, self.number, address, nth, probability))
     }
 }
 

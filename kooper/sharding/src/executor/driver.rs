@@ -22,7 +22,7 @@ use super::leases::{MapLease, Slot, StoreError, mark};
 use super::requests::{Answer, Lane, Requests, read_slots};
 use super::status::Status;
 use super::term::Terms;
-use super::watches::{Seen, Watches};
+use super::watches::{LeaseUpdate, Watches};
 use super::{ShardingOptions, Shared};
 use crate::hash::{Shard, ShardCount};
 use crate::map::ShardMap;
@@ -448,13 +448,13 @@ impl Driver {
         }
     }
 
-    fn observed(&self, seen: Option<Seen>) {
+    fn observed(&self, seen: Option<LeaseUpdate>) {
         let now = self.shared.clock.now();
         let mut member = self.shared.member.lock();
         match seen {
-            Some(Seen::Map(record)) => member.handle_map_event(now, record),
-            Some(Seen::MapDeleted) => member.handle_map_deleted(now),
-            Some(Seen::Slot(slot, record)) => member.handle_slot_event(slot, now, record),
+            Some(LeaseUpdate::Map(record)) => member.handle_map_event(now, record),
+            Some(LeaseUpdate::MapDeleted) => member.handle_map_deleted(now),
+            Some(LeaseUpdate::Slot(slot, record)) => member.handle_slot_event(slot, now, record),
             None => {}
         }
     }

@@ -17,7 +17,7 @@ pub(super) struct Status {
     controller: Arc<str>,
     /// A transient failure is reported if it lasts this long.
     patience: Duration,
-    failures: Mutex<BTreeMap<&'static str, Failing>>,
+    failures: Mutex<BTreeMap<&'static str, FailingRequest>>,
     /// The reason for which this replica takes no slot, or does not work.
     standby: Mutex<Option<String>>,
     /// The entries of the overrides without effect.
@@ -25,7 +25,7 @@ pub(super) struct Status {
     scope: WatchedNamespaces,
 }
 
-struct Failing {
+struct FailingRequest {
     since: Duration,
     last: Duration,
     error: StoreError,
@@ -86,7 +86,7 @@ impl Status {
         if error.is_conflict() {
             return;
         }
-        let failing = failures.entry(what).or_insert_with(|| Failing {
+        let failing = failures.entry(what).or_insert_with(|| FailingRequest {
             since: now,
             last: now,
             error: error.clone(),
@@ -109,12 +109,12 @@ impl Probe for Status {
 
     fn ready(&self) -> Result<Option<String>, String> {
         let failures = self.failures.lock();
-        let lasts = |failing: &&Failing| {
+        let lasts = |failing: &&FailingRequest| {
             !failing.error.is_transient() || failing.last.saturating_sub(failing.since) >= self.patience
         };
-        let message = |failing: &Failing| format!("shards of {}: {}", self.controller, failing.error);
+        let message = |failing: &FailingRequest| format!("shards of {}: {}", self.controller, failing.error);
         // A leader is waited for.
-        let is_held = |failing: &&Failing| matches!(failing.error, StoreError::Held(..));
+        let is_held = |failing: &&FailingRequest| matches!(failing.error, StoreError::Held(..));
         match failures.values().filter(lasts).find(|failing| !is_held(failing)) {
             Some(failing) => Err(message(failing)),
             None => {

@@ -119,19 +119,19 @@ impl ShardTerm for Term {
 }
 
 /// A call of `deleted` that has not begun. Its shard is not given away before this is dropped.
-pub(super) struct Awaited {
+pub(super) struct PendingDeletion {
     shared: Arc<Shared>,
     bucket: u8,
 }
 
-impl Awaited {
+impl PendingDeletion {
     pub(super) fn new(shared: &Arc<Shared>, bucket: u8) -> Self {
         begin(&shared.deleted, bucket);
         Self { shared: Arc::clone(shared), bucket }
     }
 }
 
-impl Drop for Awaited {
+impl Drop for PendingDeletion {
     fn drop(&mut self) {
         end(&self.shared, &self.shared.deleted, self.bucket);
     }

@@ -25,7 +25,7 @@ const MAP: usize = 0;
 const FORBIDDEN: u32 = 10;
 
 /// An event of a watch.
-pub(super) enum Seen {
+pub(super) enum LeaseUpdate {
     Map(MapRecord),
     MapDeleted,
     Slot(u8, SlotRecord),
@@ -77,7 +77,7 @@ impl Watches {
     }
 
     /// Waits until one shows something, or ends: `None`.
-    pub(super) async fn next(&mut self) -> Option<Seen> {
+    pub(super) async fn next(&mut self) -> Option<LeaseUpdate> {
         let (lease, event) = poll_fn(|context| {
             for (lease, watch) in &mut self.open {
                 if let Poll::Ready(event) = watch.poll_next_unpin(context) {
@@ -88,11 +88,11 @@ impl Watches {
         })
         .await;
         match event {
-            Some(Ok(Some(object))) if lease == MAP => MapLease::event(&object, &self.mark).map(Seen::Map),
-            Some(Ok(None)) if lease == MAP => Some(Seen::MapDeleted),
+            Some(Ok(Some(object))) if lease == MAP => MapLease::event(&object, &self.mark).map(LeaseUpdate::Map),
+            Some(Ok(None)) if lease == MAP => Some(LeaseUpdate::MapDeleted),
             Some(Ok(Some(object))) => {
                 let record = self.leases.get_mut(lease)?.event(object)?;
-                Some(Seen::Slot((lease - 1).try_into().ok()?, record))
+                Some(LeaseUpdate::Slot((lease - 1).try_into().ok()?, record))
             }
             // The next read of the slots shows it.
             Some(Ok(None)) => None,
@@ -106,7 +106,7 @@ impl Watches {
         }
     }
 
-    fn close(&mut self, lease: usize, pause: Duration) -> Option<Seen> {
+    fn close(&mut self, lease: usize, pause: Duration) -> Option<LeaseUpdate> {
         self.open.remove(&lease);
         self.not_before.insert(lease, self.clock.now() + pause);
         None

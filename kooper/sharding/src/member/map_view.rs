@@ -17,7 +17,7 @@ use crate::session::Session;
 /// A shard that was given away by a write whose result is unknown. The write may be committed
 /// as long as its base is the stored version.
 #[derive(Debug, Clone)]
-struct Given {
+struct UnconfirmedHandover {
     shard: Shard,
     to: Option<Session>,
     base: Option<Arc<str>>,
@@ -41,7 +41,7 @@ pub(super) struct MapView {
     named: BTreeMap<Session, Moment>,
     /// When the last read or write that showed that a map exists was sent.
     confirmed: Option<Moment>,
-    given: Vec<Given>,
+    given: Vec<UnconfirmedHandover>,
     pub(super) must_read: bool,
     /// The result of the last write is unknown.
     pub(super) is_unsure: bool,
@@ -243,7 +243,7 @@ impl MapView {
         for shard in given {
             let to = write.map.as_ref().and_then(|map| map.get(shard)?.owner.clone());
             self.given.retain(|given| given.shard != shard || given.to != to);
-            self.given.push(Given { shard, to, base: write.base.clone() });
+            self.given.push(UnconfirmedHandover { shard, to, base: write.base.clone() });
         }
         self.must_read = true;
     }

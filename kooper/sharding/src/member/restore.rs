@@ -20,7 +20,7 @@ impl Member {
         let Options { slots, terms, identity, .. } = &self.options;
         self.slots = Slots::new(*slots, *terms, fnv1a(identity.as_bytes()), now, self.mutant);
         self.map = MapView::after(&self.map, now);
-        self.seat = None;
+        self.claim = None;
         self.announced = None;
         if self.stage != Stage::Running {
             // The slot is left to expire, because calls may still run.

@@ -64,7 +64,7 @@ impl Member {
             self.wall = wall.max(self.wall + 1);
             let has_news = self.has_news(now);
             let (soon, has_lost) = (now + self.options.terms.retry / 4, self.own().is_none());
-            let Some(seat) = &mut self.seat else {
+            let Some(claim) = &mut self.claim else {
                 if self.stage == Stage::Releasing {
                     // There is nothing to release any more.
                     self.stage = Stage::Gone;
@@ -74,30 +74,30 @@ impl Member {
             };
             // Others take the shards of a session at once when another one follows it. While its slot does not exist they
             // wait for a lease. An owner in it may be newer than the map that is known, as after a pause.
-            if has_lost && seat.absent.is_some_and(|sent| self.map.confirmed().is_none_or(|seen| seen < sent)) {
+            if has_lost && claim.absent.is_some_and(|sent| self.map.confirmed().is_none_or(|seen| seen < sent)) {
                 if self.map.is_absent() {
                     // It was returned or deleted: with another one, a slot is chosen again.
-                    self.seat = None;
+                    self.claim = None;
                 } else {
                     self.map.must_read = true;
                 }
                 return SessionStep::Wait(soon);
             }
-            if has_lost && self.slots.is_deleted(seat.slot, &self.map, |owner| owner != &*self.options.identity) {
-                self.seat = None;
+            if has_lost && self.slots.is_deleted(claim.slot, &self.map, |owner| owner != &*self.options.identity) {
+                self.claim = None;
                 return SessionStep::Wait(soon);
             }
-            let would_replace = has_lost && self.runs && self.slots.is_deleted(seat.slot, &self.map, |_| true);
+            let would_replace = has_lost && self.runs && self.slots.is_deleted(claim.slot, &self.map, |_| true);
             if would_replace && self.mutant != Some(Mutant::ReturnsEarly) {
                 return SessionStep::Wait(soon);
             }
             if has_news {
-                seat.state.renew_after(self.options.terms.retry / ANNOUNCEMENTS);
+                claim.state.renew_after(self.options.terms.retry / ANNOUNCEMENTS);
             }
-            match seat.state.next(now, self.wall) {
-                NextStep::Read => return SessionStep::Read(seat.slot),
+            match claim.state.next(now, self.wall) {
+                NextStep::Read => return SessionStep::Read(claim.slot),
                 NextStep::Write(write) => {
-                    let slot = seat.slot;
+                    let slot = claim.slot;
                     let announcement = (!write.holder.is_empty()).then(|| self.announcement(now));
                     self.written = Some(now);
                     return SessionStep::Write(slot, write, announcement);
@@ -106,8 +106,8 @@ impl Member {
                 // The slot is left to expire, because calls may still run.
                 NextStep::Lost(_) if self.stage != Stage::Running => self.stage = Stage::Gone,
                 NextStep::Lost(_) => self.changed = true,
-                NextStep::Idle if self.standby.is_some() => self.seat = None,
-                NextStep::Idle if self.stage == Stage::Running => seat.state.campaign(),
+                NextStep::Idle if self.standby.is_some() => self.claim = None,
+                NextStep::Idle if self.stage == Stage::Running => claim.state.campaign(),
                 NextStep::Idle => self.stage = Stage::Gone,
             }
         }
@@ -137,20 +137,20 @@ impl Member {
         self.standby = self.apart(has_slot, now);
         if has_slot {
             // Calls may run that began by an earlier map: that one is announced until they have ended.
-            if let Some(seat) = self.seat.as_mut().filter(|seat| seat.state.until().is_some())
+            if let Some(claim) = self.claim.as_mut().filter(|claim| claim.state.until().is_some())
                 && self.standby.is_some()
                 && !self.runs
             {
-                seat.state.step_down(now);
+                claim.state.step_down(now);
             }
             return;
         }
         if self.standby.is_some() {
-            self.seat = None;
+            self.claim = None;
             return;
         }
-        let except = match &self.seat {
-            Some(seat) if seat.state.holder().is_some() => Some(seat.slot),
+        let except = match &self.claim {
+            Some(claim) if claim.state.holder().is_some() => Some(claim.slot),
             Some(_) => return,
             None => None,
         };
@@ -175,16 +175,16 @@ impl Member {
         {
             return self.begin_again(now);
         }
-        let Some(seat) = self.seat.as_mut().filter(|seat| seat.slot == slot) else { return };
+        let Some(claim) = self.claim.as_mut().filter(|claim| claim.slot == slot) else { return };
         match found {
             Ok(found) => {
-                seat.state.handle_read(sent, now, found.as_ref().map(|found| found.record.clone()));
-                seat.absent = found.is_none().then_some(sent);
+                claim.state.handle_read(sent, now, found.as_ref().map(|found| found.record.clone()));
+                claim.absent = found.is_none().then_some(sent);
                 self.slots.observe(slot, Some(sent), now, found, &self.map);
                 self.changed = true;
                 self.note_announced(now);
             }
-            Err(()) => seat.state.handle_read_failure(sent, now),
+            Err(()) => claim.state.handle_read_failure(sent, now),
         }
     }
 
@@ -196,17 +196,17 @@ impl Member {
         now: Duration,
         answer: WriteResult<SlotRecord>,
     ) {
-        let Some(seat) = self.seat.as_mut().filter(|seat| seat.slot == slot) else { return };
+        let Some(claim) = self.claim.as_mut().filter(|claim| claim.slot == slot) else { return };
         match answer {
             WriteResult::Committed(stored) => {
-                seat.state.handle_write_result(now, WriteResult::Committed(stored.record.clone()));
+                claim.state.handle_write_result(now, WriteResult::Committed(stored.record.clone()));
                 if self.mutant == Some(Mutant::FromTheAnswer) {
-                    seat.bonus = now.saturating_sub(sent);
+                    claim.bonus = now.saturating_sub(sent);
                 }
                 self.slots.observe(slot, None, now, Some(stored), &self.map);
             }
-            WriteResult::Conflict => seat.state.handle_write_result(now, WriteResult::Conflict),
-            WriteResult::Failed => seat.state.handle_write_result(now, WriteResult::Failed),
+            WriteResult::Conflict => claim.state.handle_write_result(now, WriteResult::Conflict),
+            WriteResult::Failed => claim.state.handle_write_result(now, WriteResult::Failed),
         }
         self.changed = true;
         self.note_announced(now);
@@ -318,7 +318,7 @@ impl Member {
     }
 
     fn own_slot(&self) -> Option<u8> {
-        self.seat.as_ref().map(|seat| seat.slot)
+        self.claim.as_ref().map(|claim| claim.slot)
     }
 
     /// A watch shows a slot. Events may be late, and older than what is known.

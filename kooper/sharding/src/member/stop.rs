@@ -34,9 +34,9 @@ impl Member {
         let is_drained = self.has_drained(own, now) || self.mutant == Some(Mutant::ReturnedInCalls);
         let is_done = is_drained && !self.outlives_map(now);
         if (is_done && !self.is_returning(until, now)) || self.mutant == Some(Mutant::EarlyRelease) {
-            match &mut self.seat {
-                Some(seat) => {
-                    seat.state.step_down(now);
+            match &mut self.claim {
+                Some(claim) => {
+                    claim.state.step_down(now);
                     self.stage = Stage::Releasing;
                 }
                 None => self.stage = Stage::Gone,

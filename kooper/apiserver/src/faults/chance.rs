@@ -1,7 +1,7 @@
 //! Chance that depends on a seed, and on nothing that runs at the same time.
 
 /// Returns whether the fault is injected. The result depends only on the arguments.
-pub(super) fn falls(seed: u64, rule: u64, address: &str, nth: u64, probability: f64) -> bool {
+pub(super) fn injects(seed: u64, rule: u64, address: &str, nth: u64, probability: f64) -> bool {
     // FNV-1a over everything that the decision depends on.
     let bytes = [seed, rule, nth].into_iter().flat_map(u64::to_le_bytes).chain(address.bytes());
     let hash = bytes
@@ -24,13 +24,13 @@ fn unit(bits: u64) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use super::falls;
+    use super::injects;
 
     #[test]
     fn chance_is_as_likely_as_it_was_asked_for_and_repeats() {
         for (probability, low, high) in [(0.0, 0, 0), (0.1, 900, 1100), (0.5, 4800, 5200), (1.0, 10_000, 10_000)] {
             let count =
-                |seed| (0..10_000).filter(|nth| falls(seed, 1, "patch shops default/a", *nth, probability)).count();
+                |seed| (0..10_000).filter(|nth| injects(seed, 1, "patch shops default/a", *nth, probability)).count();
             assert!((low..=high).contains(&count(7)), "{probability}: {}", count(7));
             assert_eq!(count(7), count(7));
         }
@@ -39,7 +39,7 @@ mod tests {
     #[test]
     fn seeds_rules_and_objects_are_independent() {
         let draw =
-            |seed, rule, address: &str| (0..64).map(|nth| falls(seed, rule, address, nth, 0.5)).collect::<Vec<_>>();
+            |seed, rule, address: &str| (0..64).map(|nth| injects(seed, rule, address, nth, 0.5)).collect::<Vec<_>>();
         assert_ne!(draw(1, 1, "a"), draw(2, 1, "a"));
         assert_ne!(draw(1, 1, "a"), draw(1, 2, "a"));
         assert_ne!(draw(1, 1, "a"), draw(1, 1, "b"));
