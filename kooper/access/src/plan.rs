@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use kooper_grammar::access::Rule;
 use kooper_runtime::Kind;
 use kooper_runtime::internal::object::kind::KindInfo;
-use kooper_runtime::internal::watch::cache_id::{CacheId, CacheRequest, Used};
+use kooper_runtime::internal::watch::cache_id::{CacheId, CacheRequest, CacheUse};
 use kooper_runtime::internal::watch::selected::Selected;
 
 use crate::subset::{All, SubsetOf, Subsets};
@@ -45,7 +45,7 @@ pub struct Plan {
     /// Each with what requests it.
     caches: Vec<(CacheRequest, String)>,
     /// Which objects of a cache are used by what is being planned.
-    used: Used,
+    used: CacheUse,
     /// `true` if replicas share the objects, and so their children.
     pub(crate) has_shards: bool,
     /// The selections of `reads`, for readers that name no subset.
@@ -200,7 +200,7 @@ impl Plan {
         let objects = self.subset::<K, S>();
         let request = self.require_cache("handler", objects, because.clone());
         if TypeId::of::<S>() == TypeId::of::<()>() {
-            if self.used == Used::Children {
+            if self.used == CacheUse::Children {
                 self.child_readers.push(request.id);
             }
             self.readers.push((request.id, because));

@@ -5,13 +5,13 @@ use std::ops::{Deref, DerefMut};
 
 /// The guard of a lock.
 #[derive(Debug)]
-pub struct Held<G> {
+pub struct LockGuard<G> {
     guard: G,
     #[cfg(feature = "measure")]
     _since: measure::Since,
 }
 
-impl<G> Held<G> {
+impl<G> LockGuard<G> {
     /// The guard of a lock that is held from now on.
     pub fn new(guard: G) -> Self {
         Self {
@@ -22,7 +22,7 @@ impl<G> Held<G> {
     }
 }
 
-impl<G: Deref> Deref for Held<G> {
+impl<G: Deref> Deref for LockGuard<G> {
     type Target = G::Target;
 
     fn deref(&self) -> &G::Target {
@@ -30,7 +30,7 @@ impl<G: Deref> Deref for Held<G> {
     }
 }
 
-impl<G: DerefMut> DerefMut for Held<G> {
+impl<G: DerefMut> DerefMut for LockGuard<G> {
     fn deref_mut(&mut self) -> &mut G::Target {
         &mut self.guard
     }

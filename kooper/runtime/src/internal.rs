@@ -50,7 +50,7 @@ pub mod controller {
         pub use crate::controller::pass::{ControllerPass, Pass};
     }
     pub mod prerequisite {
-        pub use crate::controller::prerequisite::{Prerequisite, Unmet};
+        pub use crate::controller::prerequisite::{Prerequisite, PrerequisiteError};
     }
     pub mod review {
         pub use crate::controller::review::{may, review};
@@ -67,7 +67,7 @@ pub mod leader {
     pub use crate::leader::{identity, is_fenced, new_identity};
 }
 pub mod held {
-    pub use crate::held::{Held, drop_aside};
+    pub use crate::held::{LockGuard, drop_aside};
 }
 pub mod metrics {
     #[cfg(feature = "measure")]
@@ -101,11 +101,11 @@ pub mod protobuf {
 }
 pub mod queue {
     pub use crate::queue::admission::{Admission, AwaitedDeletion, Grant};
-    pub use crate::queue::{AT_ONCE, ForbiddenKey, KeyView, QueueCounts, Returned, Run, Timer, Waiting, WriteOrigin};
+    pub use crate::queue::{AT_ONCE, ForbiddenKey, KeyView, NextRun, QueueCounts, Run, Timer, Waiting, WriteOrigin};
 }
 pub mod watch {
     pub mod cache_id {
-        pub use crate::watch::cache_id::{CacheId, CacheRequest, Used};
+        pub use crate::watch::cache_id::{CacheId, CacheRequest, CacheUse};
     }
     pub mod informer {
         pub use crate::watch::informer::{SharedWatches, Watched};
@@ -117,7 +117,7 @@ pub mod watch {
         pub use crate::watch::selection::{CacheSelection, SelectorState};
     }
     pub mod selected {
-        pub use crate::watch::selected::{Miss, Selected};
+        pub use crate::watch::selected::{Selected, SelectorMismatch};
     }
     pub mod store {
         pub use crate::watch::store::{Cache, Change, IndexHit, Indexer, Store};

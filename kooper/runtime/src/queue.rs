@@ -30,7 +30,7 @@ use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
 
 use crate::backoff::Backoff;
-use crate::held::{Held, drop_aside};
+use crate::held::{LockGuard, drop_aside};
 use crate::object::key::ObjectKey;
 use crate::queue::reason::{Reason, Reasons};
 
@@ -40,7 +40,7 @@ pub(crate) use add::AddOptions;
 pub(crate) use admission::{Admission, AdmitAll, AwaitedDeletion, Grant};
 pub(crate) use completion::Completion;
 #[doc(hidden)]
-pub use completion::{AT_ONCE, Returned};
+pub use completion::{AT_ONCE, NextRun};
 #[doc(hidden)]
 pub use entry::Timer;
 pub(crate) use urgency::Urgency;
@@ -335,7 +335,7 @@ impl WorkQueue {
 
     /// Returns a key with the result of its call, and reports when it runs next.
     /// It has no effect if the key was already returned.
-    pub(crate) fn finish(&self, ticket: Ticket, completion: Completion) -> Returned {
+    pub(crate) fn finish(&self, ticket: Ticket, completion: Completion) -> NextRun {
         self.update(|state, now| state.finish(ticket, completion, now))
     }
 
@@ -439,9 +439,9 @@ impl WorkQueue {
         }
     }
 
-    fn lock(&self) -> Held<MutexGuard<'_, Shared>> {
+    fn lock(&self) -> LockGuard<MutexGuard<'_, Shared>> {
         // No user code runs under the lock, so a panic never leaves it half changed.
-        Held::new(self.shared.lock())
+        LockGuard::new(self.shared.lock())
     }
 }
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use kooper_runtime::ObjectKey;
-use kooper_runtime::internal::held::{Held, drop_aside};
+use kooper_runtime::internal::held::{LockGuard, drop_aside};
 
 /// The keys of one controller that have failed since their last success.
 #[derive(Debug, Default)]
@@ -222,8 +222,8 @@ impl Failing {
         Some((error.to_owned(), calls))
     }
 
-    fn lock(&self) -> Held<MutexGuard<'_, FailingKeys>> {
-        Held::new(self.state.lock())
+    fn lock(&self) -> LockGuard<MutexGuard<'_, FailingKeys>> {
+        LockGuard::new(self.state.lock())
     }
 }
 

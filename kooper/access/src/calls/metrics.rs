@@ -6,7 +6,7 @@ use std::time::Duration;
 use kooper_runtime::internal::call::attempt::{Attempt, Failure};
 use kooper_runtime::internal::call::observer::{CallObserver, EndedCall, Outcome};
 use kooper_runtime::internal::error::RetryHint;
-use kooper_runtime::internal::queue::Returned;
+use kooper_runtime::internal::queue::NextRun;
 use kooper_runtime::metrics::{Counter, MetricsRecorder};
 use kooper_runtime::queue::Item;
 use kooper_runtime::{ObjectKey, Reason};
@@ -49,7 +49,7 @@ impl CallObserver for CallMetrics {
         }
     }
 
-    fn returned(&self, call: &EndedCall<'_>, returned: Returned) {
+    fn returned(&self, call: &EndedCall<'_>, returned: NextRun) {
         let success = match call.outcome {
             Outcome::Success(requeue) => {
                 self.count(if requeue.is_some() { Counter::RequeueAfter } else { Counter::Success });

@@ -6,7 +6,7 @@ use std::time::Duration;
 use kooper_runtime::internal::call::attempt::{Attempt, Failure, Part};
 use kooper_runtime::internal::call::finalizer::Finalizers;
 use kooper_runtime::internal::call::observer::{CallObserver, EndedCall, Outcome};
-use kooper_runtime::internal::queue::Returned;
+use kooper_runtime::internal::queue::NextRun;
 use kooper_runtime::internal::watch::store::Cache;
 use kooper_runtime::object::{DecodeError, Object};
 use kooper_runtime::{ControllerContext, FailureEvents, Note, ObjectKey};
@@ -50,7 +50,7 @@ impl CallObserver for Reporter {
         }
     }
 
-    fn returned(&self, call: &EndedCall<'_>, returned: Returned) {
+    fn returned(&self, call: &EndedCall<'_>, returned: NextRun) {
         let (attempt, key) = (call.attempt, &call.attempt.key);
         let (controller, why) = (self.name(), |failure: &Failure| failure.of(attempt.part));
         attempt.span.in_scope(|| match call.outcome {
@@ -119,7 +119,7 @@ impl CallObserver for Reporter {
         }
     }
 
-    fn unremoved(&self, object: &Object, finalizer: &str) {
+    fn forgotten_finalizers(&self, object: &Object, finalizer: &str) {
         let (controller, key) = (self.name(), object.key());
         tracing::warn!(
             target: TARGET, %controller, %key,
@@ -158,7 +158,7 @@ impl CallObserver for Reporter {
 
 impl Reporter {
     /// Reports a failed call.
-    fn report(&self, attempt: &Attempt, failure: &Failure, returned: Returned) {
+    fn report(&self, attempt: &Attempt, failure: &Failure, returned: NextRun) {
         let (controller, key, why) = (self.name(), &attempt.key, failure.of(attempt.part));
         let gives_up = self.failing.gives_up(key, returned.retried);
         // `None` if the next call has succeeded already.
@@ -201,7 +201,7 @@ impl Reporter {
     }
 
     /// Reports on an object that it does not decode as the controller's type.
-    fn report_undecodable(&self, key: &ObjectKey, error: &DecodeError, returned: Returned) {
+    fn report_undecodable(&self, key: &ObjectKey, error: &DecodeError, returned: NextRun) {
         let name = self.name();
         // Without its cleanup the object is never deleted.
         let held = self.object(key).and_then(|object| {
@@ -225,7 +225,7 @@ impl Reporter {
     }
 
     /// Reports on an object that its calls keep failing.
-    fn report_failure(&self, attempt: &Attempt, why: &str, returned: Returned) {
+    fn report_failure(&self, attempt: &Attempt, why: &str, returned: NextRun) {
         let (name, number) = (self.name(), attempt.number);
         let mut tail = format!(". Attempt {number}; {}.", next_run(returned));
         let (reason, action) = match attempt.part {
@@ -252,7 +252,7 @@ impl Reporter {
     }
 
     /// Reports a Warning Event on an object.
-    fn warn(&self, key: &ObjectKey, reason: &str, action: &str, message: String, returned: Returned) {
+    fn warn(&self, key: &ObjectKey, reason: &str, action: &str, message: String, returned: NextRun) {
         let Some(object) = self.object(key).filter(|_| self.controller.reports) else { return };
         self.controller.report(Note::warning(self.controller.reference(&object), reason, action, message));
         self.failing.reported(key, returned.next);
@@ -264,7 +264,7 @@ impl Reporter {
 const LASTS: Duration = Duration::from_secs(1);
 
 /// Returns whether a failure is reported on the object now.
-fn is_due(failures: Failures, Returned { retried, next, forbidden, .. }: Returned) -> bool {
+fn is_due(failures: Failures, NextRun { retried, next, forbidden, .. }: NextRun) -> bool {
     let waits = forbidden || !retried || next.is_none_or(|next| next >= LASTS);
     failures.is_outdated(next) && (waits || failures.lasted() >= LASTS)
 }
@@ -290,7 +290,7 @@ fn failed_calls(calls: u32) -> String {
 }
 
 /// When a failed key is retried.
-fn next_run(Returned { retried, next, forbidden, .. }: Returned) -> String {
+fn next_run(NextRun { retried, next, forbidden, .. }: NextRun) -> String {
     match next {
         Some(next) if forbidden => format!("it waits for the permission; the next try is in {}", rounded(next)),
         Some(Duration::ZERO) => "it is called again at once".to_owned(),
@@ -314,9 +314,9 @@ mod tests {
     #[test]
     fn a_key_that_waits_for_another_without_permission_has_no_retry_of_its_own() {
         let next = Some(Duration::from_secs(30));
-        let returned = Returned { retried: true, next, ..Returned::default() };
+        let returned = NextRun { retried: true, next, ..NextRun::default() };
         assert_eq!(next_run(returned), "it is retried in 30s");
-        let behind = next_run(Returned { forbidden: true, ..returned });
+        let behind = next_run(NextRun { forbidden: true, ..returned });
         assert_eq!(behind, "it waits for the permission; the next try is in 30s");
     }
 }

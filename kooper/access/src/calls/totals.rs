@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use kooper_runtime::internal::call::observer::{CallObserver, EndedCall, Outcome};
-use kooper_runtime::internal::queue::Returned;
+use kooper_runtime::internal::queue::NextRun;
 
 /// Counts the calls of one controller.
 #[derive(Debug, Default)]
@@ -25,7 +25,7 @@ impl CallTotals {
 }
 
 impl CallObserver for CallTotals {
-    fn returned(&self, call: &EndedCall<'_>, _: Returned) {
+    fn returned(&self, call: &EndedCall<'_>, _: NextRun) {
         self.ended.fetch_add(1, Ordering::Relaxed);
         self.failed.fetch_add(matches!(call.outcome, Outcome::Failure(..)).into(), Ordering::Relaxed);
         self.took.fetch_add(u64::try_from(call.took.as_micros()).unwrap_or(u64::MAX), Ordering::Relaxed);

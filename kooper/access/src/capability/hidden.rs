@@ -2,7 +2,7 @@
 
 use kooper_grammar::selector::{Comparator, Requirement};
 use kooper_runtime::ObjectKey;
-use kooper_runtime::internal::watch::selected::{Miss, Selected};
+use kooper_runtime::internal::watch::selected::{Selected, SelectorMismatch};
 use kooper_runtime::object::Object;
 use serde_json::{Value, json};
 
@@ -96,24 +96,24 @@ impl ResourceClient<'_> {
     }
 
     /// The error for a child that is not selected; `done` is what was written.
-    fn hidden(&self, key: &ObjectKey, selected: &Selected, miss: &Miss<'_>, done: &str) -> AccessError {
+    fn hidden(&self, key: &ObjectKey, selected: &Selected, miss: &SelectorMismatch<'_>, done: &str) -> AccessError {
         let (kind, advice) = (&self.kind.kind, advice(miss));
         AccessError::wrong(format!("{kind} `{key}` is not selected by `owns` ({selected}): {advice}; {done}"))
     }
 }
 
 /// Advice on how to change a child so that it is selected.
-fn advice(miss: &Miss<'_>) -> String {
+fn advice(miss: &SelectorMismatch<'_>) -> String {
     match miss {
-        Miss::Label(label, found) => {
+        SelectorMismatch::Label(label, found) => {
             let key = label.key();
             let found = found
                 .map_or_else(|| format!("it has no label `{key}`"), |found| format!("its label `{key}` is `{found}`"));
             format!("{found}: {}", remedy(label))
         }
-        Miss::Field(field, true, wanted) => format!("set `{field}` to `{wanted}`"),
-        Miss::Field(field, false, wanted) => format!("set `{field}` to another value than `{wanted}`"),
-        Miss::Name => "give it one of these names".to_owned(),
+        SelectorMismatch::Field(field, true, wanted) => format!("set `{field}` to `{wanted}`"),
+        SelectorMismatch::Field(field, false, wanted) => format!("set `{field}` to another value than `{wanted}`"),
+        SelectorMismatch::Name => "give it one of these names".to_owned(),
     }
 }
 

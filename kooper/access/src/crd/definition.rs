@@ -7,7 +7,7 @@ use futures_util::future::BoxFuture;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kooper_runtime::error::chain;
 use kooper_runtime::internal::controller::pass::ControllerPass;
-use kooper_runtime::internal::controller::prerequisite::{Prerequisite, Unmet};
+use kooper_runtime::internal::controller::prerequisite::{Prerequisite, PrerequisiteError};
 use kooper_runtime::internal::object::kind::KindInfo;
 use kube::{Client, ResourceExt};
 use parking_lot::Mutex;
@@ -31,10 +31,10 @@ impl Prerequisite for Installed {
     }
 
     /// If the CRD of the cluster cannot be replaced now, the controller works with it.
-    fn meet<'a>(&'a self, client: &'a Client) -> BoxFuture<'a, Result<(), Unmet>> {
+    fn meet<'a>(&'a self, client: &'a Client) -> BoxFuture<'a, Result<(), PrerequisiteError>> {
         let consequence = "the controller works with the CRD of the cluster and is not ready";
         Box::pin(async move {
-            self.crds.install(client, self.crd.clone()).await.map_err(|error| Unmet {
+            self.crds.install(client, self.crd.clone()).await.map_err(|error| PrerequisiteError {
                 problem: error.to_string(),
                 consequence: error.leaves_crd().then_some(consequence),
             })
@@ -97,7 +97,7 @@ impl Prerequisite for Compared {
         "crd"
     }
 
-    fn meet<'a>(&'a self, client: &'a Client) -> BoxFuture<'a, Result<(), Unmet>> {
+    fn meet<'a>(&'a self, client: &'a Client) -> BoxFuture<'a, Result<(), PrerequisiteError>> {
         self.compare(client.clone());
         Box::pin(std::future::ready(Ok(())))
     }

@@ -3,7 +3,7 @@
 use kooper_runtime::Kind;
 use kooper_runtime::internal::controller::parts::MakeIndex;
 use kooper_runtime::internal::object::kind::KindInfo;
-use kooper_runtime::internal::watch::cache_id::{CacheRequest, Used};
+use kooper_runtime::internal::watch::cache_id::{CacheRequest, CacheUse};
 
 use super::Plan;
 use crate::subset::All;
@@ -52,7 +52,7 @@ impl Plan {
     /// Notes that a handler applies children of a kind. All of them are watched if
     /// `owns` does not have the kind.
     pub(crate) fn apply_children<K: Kind>(&mut self, because: String) {
-        let request = CacheRequest::of::<K>().optional(self.optional).using(Used::AppliedChildren);
+        let request = CacheRequest::of::<K>().optional(self.optional).using(CacheUse::AppliedChildren);
         self.children.applied.push((request, because));
     }
 
@@ -76,7 +76,7 @@ impl Plan {
             self.children.apart.get_or_insert_with(|| K::kind(&()).into_owned());
         }
         let because = format!("previous_children = [{}]", K::kind(&()));
-        let request = CacheRequest::of::<K>().optional(self.optional).using(Used::AppliedChildren);
+        let request = CacheRequest::of::<K>().optional(self.optional).using(CacheUse::AppliedChildren);
         self.require_watch(&request, &because);
         self.own(request);
         self.record_events("previous_children");
@@ -102,7 +102,7 @@ impl Plan {
             let of_kind = self.children.owned.iter().filter(|owned| owned.kind.is_same(&request.kind));
             let selections: Vec<_> = of_kind.map(|owned| (owned.hides(), owned.id.selected)).collect();
             let watched = self.caches.iter_mut().filter(|(one, _)| one.kind.is_same(&request.kind));
-            watched.filter(|(one, _)| one.used == Used::Children).for_each(|(one, _)| one.used = request.used);
+            watched.filter(|(one, _)| one.used == CacheUse::Children).for_each(|(one, _)| one.used = request.used);
             if selections.is_empty() {
                 self.require_watch(&request, &because);
                 if self.has_shards {
@@ -124,11 +124,11 @@ impl Plan {
         let settled: Vec<_> = self.caches.iter().map(|(request, _)| (request.id, request.used)).collect();
         for (request, _) in &mut self.caches {
             let of_cache = || settled.iter().filter(|(id, _)| *id == request.id).map(|(_, used)| *used);
-            let are = |one: Used| of_cache().all(|used| used == one);
+            let are = |one: CacheUse| of_cache().all(|used| used == one);
             request.used = match request.used {
                 used if are(used) => used,
-                _ if of_cache().any(|used| matches!(used, Used::All | Used::Own)) => Used::All,
-                _ => Used::AppliedChildren,
+                _ if of_cache().any(|used| matches!(used, CacheUse::All | CacheUse::Own)) => CacheUse::All,
+                _ => CacheUse::AppliedChildren,
             };
         }
     }
@@ -136,7 +136,7 @@ impl Plan {
     /// Adds readers that read only the children of the controller's objects.
     #[doc(hidden)]
     pub fn reading_children<R>(&mut self, add: impl FnOnce(&mut Self) -> R) -> R {
-        let before = std::mem::replace(&mut self.used, Used::Children);
+        let before = std::mem::replace(&mut self.used, CacheUse::Children);
         let added = add(self);
         self.used = before;
         added

@@ -1,9 +1,9 @@
 //! The command `check`: whether the cluster has everything that the program needs.
 
+mod forgotten_finalizers;
 pub(super) mod instances;
 mod left;
 mod shards;
-mod unremoved;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
@@ -190,7 +190,8 @@ impl Check {
         }
         for controller in controllers {
             self.left(controller).await;
-            if let Some((verdict, text)) = unremoved::inspect(&self.client, controller, &self.place.installation).await
+            if let Some((verdict, text)) =
+                forgotten_finalizers::inspect(&self.client, controller, &self.place.installation).await
             {
                 self.found(verdict, text);
             }

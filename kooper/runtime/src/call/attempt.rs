@@ -38,10 +38,10 @@ pub struct Attempt {
     pub(crate) work: Option<Work>,
 }
 
-pub(crate) type Ended = Result<Called, Failure>;
+pub(crate) type CallResult = Result<CallOutcome, Failure>;
 
 /// The result of a call that did not fail.
-pub(crate) enum Called {
+pub(crate) enum CallOutcome {
     Done(Action),
     /// There was no object to call a handler with.
     Gone,

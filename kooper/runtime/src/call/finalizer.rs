@@ -4,7 +4,7 @@
 //! when `cleanup` is done. The list of finalizers is only changed in the version
 //! that it was read from, so that those of others are not lost.
 
-mod unremoved;
+mod forgotten_finalizers;
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use futures_util::future::BoxFuture;
 
 use crate::call::Call;
 use crate::call::action::Action;
-use crate::call::attempt::{Called, Ended, Failure};
+use crate::call::attempt::{CallOutcome, CallResult, Failure};
 use crate::call::context::{ControllerContext, Written};
 use crate::call::handler::DynHandler;
 use crate::call::lookup::{Lookup, UpdateResult};
@@ -23,8 +23,8 @@ use crate::object::{DecodeError, Object, differs};
 use crate::queue::WriteOrigin;
 use crate::watch::store::Cache;
 
-pub(crate) use unremoved::Unremoved;
-pub use unremoved::set_by;
+pub(crate) use forgotten_finalizers::ForgottenFinalizers;
+pub use forgotten_finalizers::set_by;
 
 /// Maximum number of attempts to update the finalizers of an object in one call.
 const CONFLICTS: usize = 8;
@@ -200,13 +200,13 @@ impl DynHandler for Arc<Finalizing> {
 }
 
 /// The objects with our finalizer that the selector does not select.
-pub(crate) struct Unselected {
+pub(crate) struct UnselectedObjects {
     pub(crate) finalizing: Arc<Finalizing>,
     /// The metadata of all objects, selected or not.
     pub(crate) all: Cache,
 }
 
-impl Unselected {
+impl UnselectedObjects {
     /// The object of the key, if it has our finalizer as far as the cache knows.
     pub(crate) fn get(&self, key: &ObjectKey) -> Option<Arc<Object>> {
         self.all.get(key).filter(|object| self.is_marked(object))
@@ -217,12 +217,12 @@ impl Unselected {
     }
 
     /// Handles an object that the controller's own cache does not have.
-    pub(crate) async fn handle(&self, marked: &Object, call: Call) -> Ended {
-        let Some(object) = self.find(marked).await.map_err(Failure::Handler)? else { return Ok(Called::Gone) };
+    pub(crate) async fn handle(&self, marked: &Object, call: Call) -> CallResult {
+        let Some(object) = self.find(marked).await.map_err(Failure::Handler)? else { return Ok(CallOutcome::Gone) };
         if self.finalizing.finalizers.concern(&object) {
-            return self.finalizing.clean_up(object, call).await.map(Called::Done);
+            return self.finalizing.clean_up(object, call).await.map(CallOutcome::Done);
         }
-        Ok(Called::Abandoned)
+        Ok(CallOutcome::Abandoned)
     }
 
     /// The object, if it is being deleted, or the selector does not select it any more.

@@ -10,7 +10,7 @@ use crate::call::context::ControllerContext;
 use crate::error::RetryHint;
 use crate::object::Object;
 use crate::object::key::ObjectKey;
-use crate::queue::{Item, Returned};
+use crate::queue::{Item, NextRun};
 use crate::watch::store::{Cache, Change};
 
 /// Makes the observers of a controller's calls. The cache has all objects of its kind, selected or not, if they are
@@ -26,7 +26,7 @@ pub trait CallObserver: Send + Sync {
     fn ended(&self, _: &EndedCall<'_>) {}
 
     /// The key of an ended call was returned to the queue. The next call of it may have begun.
-    fn returned(&self, _: &EndedCall<'_>, _: Returned) {}
+    fn returned(&self, _: &EndedCall<'_>, _: NextRun) {}
 
     /// A call of `deleted` has ended, and is not repeated.
     fn deleted(&self, _: &Attempt, _: Option<&Failure>, _took: Duration) {}
@@ -44,7 +44,7 @@ pub trait CallObserver: Send + Sync {
     fn abandoned(&self, _: &Attempt) {}
 
     /// An object is being deleted and keeps this finalizer, which the handler has set and nothing removes.
-    fn unremoved(&self, _: &Object, _finalizer: &str) {}
+    fn forgotten_finalizers(&self, _: &Object, _finalizer: &str) {}
 
     /// A user has paused an object, or resumed it.
     fn paused(&self, _: &Object) {}

@@ -20,7 +20,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
 
 use crate::call::Gone;
-use crate::call::attempt::{Attempt, Called, Ended, Failure, Part};
+use crate::call::attempt::{Attempt, CallOutcome, CallResult, Failure, Part};
 use crate::call::context::ControllerContext;
 use crate::call::observer::Observers;
 use crate::call::{Call, Tasks};
@@ -30,7 +30,7 @@ use crate::leader::Leadership;
 use crate::leader::shard::{ShardTerm, Work};
 use crate::object::key::ObjectKey;
 use crate::queue::reason::Reason;
-use crate::queue::{Completion, Item, Lane, Returned, Ticket};
+use crate::queue::{Completion, Item, Lane, NextRun, Ticket};
 
 pub(crate) use busy::Busy;
 pub use busy::Running;
@@ -41,7 +41,7 @@ pub(crate) use tombstones::{Tombstone, Tombstones};
 pub(crate) use undecodable::Undecodable;
 
 use finish::{TaskResult, ended_as};
-use grants::Refused;
+use grants::GrantDenial;
 
 /// Maximum time for a cancelled call to clean up before it is aborted.
 const CANCEL_GRACE: Duration = Duration::from_secs(1);
@@ -125,14 +125,17 @@ impl Workers {
         };
         let shard = work.as_ref().map(Work::term).cloned();
         let (call, token) = self.call(&item, shard.clone());
-        let (part, uid, future): (_, _, BoxFuture<'static, Ended>) = match own {
+        let (part, uid, future): (_, _, BoxFuture<'static, CallResult>) = match own {
             Some(object) if functions.ignores(&object) => {
                 self.observer.each(|one| one.ignored(&item.key));
-                if let Some(unremoved) = &functions.unremoved
-                    && let Some(Some(finalizer)) =
-                        self.tasks.stopping.run_until_cancelled(unremoved.examine(&object, &self.controller.own)).await
+                if let Some(forgotten_finalizers) = &functions.forgotten_finalizers
+                    && let Some(Some(finalizer)) = self
+                        .tasks
+                        .stopping
+                        .run_until_cancelled(forgotten_finalizers.examine(&object, &self.controller.own))
+                        .await
                 {
-                    self.observer.each(|one| one.unremoved(&object, &finalizer));
+                    self.observer.each(|one| one.forgotten_finalizers(&object, &finalizer));
                 }
                 self.give_back(&item.key, item.ticket, Completion::Skipped);
                 return;
@@ -143,12 +146,12 @@ impl Workers {
                     (functions.wants.clone(), functions.handler.clone(), functions.paused.clone());
                 let calling = async move {
                     if wants(&object) {
-                        return handler.call(object, call).await.map(Called::Done);
+                        return handler.call(object, call).await.map(CallOutcome::Done);
                     }
                     if let Some((_, function)) = paused.filter(|(is_paused, _)| is_paused(&object)) {
                         function.call(object, call).await.map(drop)?;
                     }
-                    Ok(Called::Unwanted)
+                    Ok(CallOutcome::Unwanted)
                 };
                 (part, uid, Box::pin(calling))
             }
@@ -188,7 +191,7 @@ impl Workers {
     }
 
     /// Gives a key back to the queue, once; returns when it runs next.
-    fn give_back(&self, key: &ObjectKey, ticket: Ticket, completion: Completion) -> Returned {
+    fn give_back(&self, key: &ObjectKey, ticket: Ticket, completion: Completion) -> NextRun {
         let completion = if self.grants.admission.repeats() { completion } else { completion.once() };
         let returned = self.controller.queue.finish(ticket, completion);
         self.grants.admission.returned(key);
@@ -208,11 +211,11 @@ impl Workers {
             let Some(tombstone) = deleted.tombstones.take(&item.key) else { break true };
             let work = match self.grants.granted_deleted(&item.key, &tombstone.object) {
                 Ok(granted) => granted,
-                Err(Refused::Later) => {
+                Err(GrantDenial::Later) => {
                     later.push(tombstone);
                     continue;
                 }
-                Err(Refused::Never) => continue,
+                Err(GrantDenial::Never) => continue,
             };
             let Tombstone { object, gone, awaited } = tombstone;
             // From now on the call counts.
@@ -226,7 +229,7 @@ impl Workers {
                     Some(lookup) if gone == Gone::Deleted => lookup.how_gone(&object).await,
                     _ => gone,
                 };
-                function(object, gone, call).await.map(Called::Done)
+                function(object, gone, call).await.map(CallOutcome::Done)
             };
             let Some(ended) = self.run_call(&attempt, token, shard_ended(shard), Box::pin(calling)).await else {
                 break false;
@@ -246,7 +249,7 @@ impl Workers {
     }
 
     /// Notifies the observers of the end of a call of `deleted`.
-    fn end_deleted(&self, attempt: &Attempt, ended: &Ended) {
+    fn end_deleted(&self, attempt: &Attempt, ended: &CallResult) {
         let (failure, took) = (ended.as_ref().err(), attempt.started.elapsed());
         self.observer.each(|one| one.deleted(attempt, failure, took));
     }
@@ -283,8 +286,8 @@ impl Workers {
         attempt: &Attempt,
         token: CancellationToken,
         over: impl Future<Output = Failure>,
-        future: BoxFuture<'static, Ended>,
-    ) -> Option<Ended> {
+        future: BoxFuture<'static, CallResult>,
+    ) -> Option<CallResult> {
         // Dropping the operator cancels its calls.
         let _cancel = token.clone().drop_guard();
         let mut task = self.executor.spawn_next(caught(future).instrument(attempt.span.clone()));

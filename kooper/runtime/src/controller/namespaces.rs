@@ -14,14 +14,14 @@ pub(super) struct Namespaces {
     controller: String,
     /// The watches that every key needs: those of the whole cluster, and of a
     /// single namespace.
-    everywhere: Vec<Awaited>,
+    everywhere: Vec<RequiredWatch>,
     /// The watches that the keys of each of several namespaces need. Handlers read
     /// the caches: an object that is not listed yet must not seem to be absent.
-    each: BTreeMap<String, Vec<Awaited>>,
+    each: BTreeMap<String, Vec<RequiredWatch>>,
 }
 
 /// A watch that keys wait for.
-pub(super) struct Awaited {
+pub(super) struct RequiredWatch {
     pub(super) watch: Arc<WatchStatus>,
     /// `true` if its namespace is its own, whichever the controller has: then every key needs it.
     pub(super) is_fixed: bool,
@@ -29,7 +29,7 @@ pub(super) struct Awaited {
     pub(super) optional: bool,
 }
 
-impl Awaited {
+impl RequiredWatch {
     fn is_synced(&self) -> bool {
         self.watch.is_listed(self.optional)
     }
@@ -40,7 +40,7 @@ impl Awaited {
 }
 
 impl Namespaces {
-    pub(super) fn new(controller: &str, several: bool, watches: impl Iterator<Item = Awaited>) -> Self {
+    pub(super) fn new(controller: &str, several: bool, watches: impl Iterator<Item = RequiredWatch>) -> Self {
         let mut namespaces =
             Self { controller: controller.to_owned(), everywhere: Vec::new(), each: BTreeMap::default() };
         for awaited in watches {
@@ -64,7 +64,7 @@ impl Namespaces {
     /// Returns `true` if the keys of a namespace may be handled.
     pub(super) fn is_synced(&self, namespace: Option<&str>) -> bool {
         let watches = namespace.and_then(|namespace| self.each.get(namespace));
-        watches.is_none_or(|watches| watches.iter().all(Awaited::is_synced))
+        watches.is_none_or(|watches| watches.iter().all(RequiredWatch::is_synced))
     }
 
     /// The first list that every key waits for, if one is not complete.
@@ -76,13 +76,13 @@ impl Namespaces {
 
     /// Waits until the keys of a namespace may be handled.
     pub(super) async fn wait_synced(&self, namespace: &str) {
-        join_all(self.each.get(namespace).into_iter().flatten().map(Awaited::wait_synced)).await;
+        join_all(self.each.get(namespace).into_iter().flatten().map(RequiredWatch::wait_synced)).await;
     }
 
     /// Waits until the first keys may be handled: of several namespaces each
     /// has been listed, or cannot be, and at least one is complete.
     pub(super) async fn wait_for_first(&self) {
-        join_all(self.everywhere.iter().map(Awaited::wait_synced)).await;
+        join_all(self.everywhere.iter().map(RequiredWatch::wait_synced)).await;
         join_all(self.each.values().flatten().map(|awaited| awaited.watch.wait_tried())).await;
         if self.are_several() {
             select_all(self.each.keys().map(|namespace| Box::pin(self.wait_synced(namespace)))).await;
@@ -94,7 +94,7 @@ impl Namespaces {
         let all = || self.everywhere.iter().chain(self.each.values().flatten());
         join_all(all().map(|awaited| awaited.watch.wait_tried())).await;
         let problems = all().filter(|awaited| !awaited.is_synced()).filter_map(|one| one.watch.unlisted());
-        (self.everywhere.iter().all(Awaited::is_synced), problems.collect())
+        (self.everywhere.iter().all(RequiredWatch::is_synced), problems.collect())
     }
 
     /// Waits until the watches of a namespace have been listed, or cannot be. Returns

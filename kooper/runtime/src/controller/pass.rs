@@ -39,9 +39,9 @@ pub trait ControllerPass: Admission {
 
 /// Ends the part of a controller with it, even if it panics: the others do not wait
 /// for it forever.
-pub(crate) struct Leaving(pub(crate) Arc<dyn ControllerPass>);
+pub(crate) struct LeaveOnDrop(pub(crate) Arc<dyn ControllerPass>);
 
-impl Drop for Leaving {
+impl Drop for LeaveOnDrop {
     fn drop(&mut self) {
         self.0.give_up();
         self.0.started();
@@ -81,7 +81,7 @@ mod tests {
     #[test]
     fn a_controller_that_panics_delays_no_other() {
         let calls = Arc::new(CallLog::default());
-        let leaving = Leaving(calls.clone());
+        let leaving = LeaveOnDrop(calls.clone());
         let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(move || {
             let _leaving = leaving;
             panic!("out of milk");

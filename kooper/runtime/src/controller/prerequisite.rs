@@ -11,7 +11,7 @@ pub trait Prerequisite: Send + Sync {
     fn name(&self) -> &'static str;
 
     /// Makes the condition true.
-    fn meet<'a>(&'a self, client: &'a Client) -> BoxFuture<'a, Result<(), Unmet>>;
+    fn meet<'a>(&'a self, client: &'a Client) -> BoxFuture<'a, Result<(), PrerequisiteError>>;
 
     /// Reports to a pass what [`meet`](Self::meet) would do. Returns `false` if there are no
     /// objects before it.
@@ -20,7 +20,7 @@ pub trait Prerequisite: Send + Sync {
 
 /// An attempt to meet a prerequisite has failed. It is repeated.
 #[derive(Debug)]
-pub struct Unmet {
+pub struct PrerequisiteError {
     /// The error.
     pub problem: String,
     /// What follows if the controller starts without it, but is not ready. `None` if it does not

@@ -31,7 +31,7 @@ use crate::call::Tasks;
 use crate::call::context::ControllerContext;
 use crate::call::events::StartEvents;
 use crate::call::extensions::Extensions;
-use crate::call::finalizer::{Unremoved, Unselected};
+use crate::call::finalizer::{ForgottenFinalizers, UnselectedObjects};
 use crate::call::handler::DynHandler;
 use crate::call::observer::{CallObserver, Observers};
 use crate::call::worker::{Busy, Deletions, Functions, Grants, Limits, Tombstones, Undecodable, Workers};
@@ -51,7 +51,7 @@ use crate::metrics::{Counter, Gauge, MetricsError, MetricsRecorder};
 use crate::queue::{Admission, AdmitAll, WorkQueue};
 use crate::watch::informer::SharedWatches;
 
-use event_handler::{Closing, Enqueuer};
+use event_handler::{CloseOnDrop, Enqueuer};
 use watching::Watching;
 
 /// The delays between retries of an `init` that fails.
@@ -265,7 +265,7 @@ impl Runner {
 
     async fn run_until(mut self, shutdown: CancellationToken) -> Result<(), ControllerError> {
         self.context.events.run_here();
-        let _closing = Closing(self.enqueuer.clone());
+        let _closing = CloseOnDrop(self.enqueuer.clone());
         if !self.controller.config.namespaces.is_empty()
             && let Some(finalizer) = &self.controller.config.finalizer
         {
@@ -382,13 +382,15 @@ impl Runner {
         let (handler, unselected) = match self.controller.finalizing(&handlers, &self.context) {
             Some(finalizing) => {
                 let unselected = self.watching.unselected();
-                let unselected = unselected.map(|all| Arc::new(Unselected { finalizing: finalizing.clone(), all }));
+                let unselected =
+                    unselected.map(|all| Arc::new(UnselectedObjects { finalizing: finalizing.clone(), all }));
                 (Arc::new(finalizing) as Arc<dyn DynHandler>, unselected)
             }
             None => (handlers.handler, None),
         };
-        let unremoved = lookup.clone().filter(|_| config.ignores_deletion());
-        let unremoved = unremoved.map(|lookup| Unremoved::new(lookup, self.names.managers.clone()));
+        let forgotten_finalizers = lookup.clone().filter(|_| config.ignores_deletion());
+        let forgotten_finalizers =
+            forgotten_finalizers.map(|lookup| ForgottenFinalizers::new(lookup, self.names.managers.clone()));
         let tombstones = &self.tombstones;
         let deletions = |function| Deletions {
             tombstones: tombstones.clone(),
@@ -402,7 +404,7 @@ impl Runner {
                 wants: self.controller.wants(),
                 paused: self.controller.paused().zip(handlers.paused),
                 while_deleting: config.while_deleting,
-                unremoved,
+                forgotten_finalizers,
                 deleted: handlers.deleted.map(deletions),
                 finalizers: config.finalizers(),
                 unselected,

@@ -72,7 +72,7 @@ struct JsonPlace {
 }
 
 /// A map or list that contains a value.
-enum Around {
+enum Container {
     Map { key: String, is_value: bool },
     List(usize),
 }
@@ -98,15 +98,15 @@ impl JsonPlace {
             let end = cursor.at;
             let hit = (at..end).contains(&target);
             let text = || String::from_utf8_lossy(json.get(at..end).unwrap_or_default()).into_owned();
-            let place = |around: &[Around], found, text, is_key| Self { path: path(around), found, text, is_key };
+            let place = |around: &[Container], found, text, is_key| Self { path: path(around), found, text, is_key };
             match byte {
                 b'{' | b'[' => {
                     let found = if byte == b'{' { "a map" } else { "a list" };
                     if hit {
                         return Some(place(&around, found, String::new(), false));
                     }
-                    let inside = Around::Map { key: String::new(), is_value: false };
-                    around.push(if byte == b'{' { inside } else { Around::List(0) });
+                    let inside = Container::Map { key: String::new(), is_value: false };
+                    around.push(if byte == b'{' { inside } else { Container::List(0) });
                 }
                 b'}' | b']' => {
                     around.pop();
@@ -116,12 +116,12 @@ impl JsonPlace {
                     }
                 }
                 b',' => match around.last_mut()? {
-                    Around::Map { is_value, .. } => *is_value = false,
-                    Around::List(index) => *index += 1,
+                    Container::Map { is_value, .. } => *is_value = false,
+                    Container::List(index) => *index += 1,
                 },
                 b'"' => {
                     let mut is_key = false;
-                    if let Some(Around::Map { key, is_value: is_value @ false }) = around.last_mut() {
+                    if let Some(Container::Map { key, is_value: is_value @ false }) = around.last_mut() {
                         *key = serde_json::from_str(&text()).unwrap_or_default();
                         (*is_value, is_key) = (true, true);
                     }
@@ -179,14 +179,14 @@ impl JsonPlace {
     }
 }
 
-fn path(around: &[Around]) -> String {
+fn path(around: &[Container]) -> String {
     let mut path = String::new();
     for step in around {
         match step {
-            Around::Map { key, .. } if path.is_empty() => path.push_str(key),
-            Around::Map { key, .. } => path.extend([".", key]),
+            Container::Map { key, .. } if path.is_empty() => path.push_str(key),
+            Container::Map { key, .. } => path.extend([".", key]),
             // Writing to a string cannot fail.
-            Around::List(index) => drop(write!(path, "[{index}]")),
+            Container::List(index) => drop(write!(path, "[{index}]")),
         }
     }
     path

@@ -53,7 +53,7 @@ impl Completion {
 
 /// The next run of a key that was returned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Returned {
+pub struct NextRun {
     /// `true` if its failed call is retried.
     pub retried: bool,
     /// The time until it runs without a new event: requeued, retried or resynced,

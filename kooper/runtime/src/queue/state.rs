@@ -19,7 +19,7 @@ use super::forbidden::ForbiddenBreaker;
 use super::ready::ReadyKeys;
 use super::schedule::Schedule;
 use super::writes::{ExpectedEvents, Revision, WriteOrigin};
-use super::{AddOptions, Completion, Item, Lane, QueueOptions, Returned, Ticket, Urgency};
+use super::{AddOptions, Completion, Item, Lane, NextRun, QueueOptions, Ticket, Urgency};
 use crate::backoff::TokenBucket;
 use crate::object::key::ObjectKey;
 use crate::queue::reason::{Reason, Reasons};
@@ -202,10 +202,10 @@ impl QueueState {
         }
     }
 
-    pub(super) fn finish(&mut self, ticket: Ticket, completion: Completion, now: Instant) -> Returned {
+    pub(super) fn finish(&mut self, ticket: Ticket, completion: Completion, now: Instant) -> NextRun {
         let id = ticket.id;
-        let Some(entry) = self.entries.get_mut(id) else { return Returned::default() };
-        let Some(run) = entry.run.take_if(|run| run.number == ticket.number) else { return Returned::default() };
+        let Some(entry) = self.entries.get_mut(id) else { return NextRun::default() };
+        let Some(run) = entry.run.take_if(|run| run.number == ticket.number) else { return NextRun::default() };
         let again = run.next_add(completion);
         if again.is_none() {
             entry.reasons = Reasons::default();
@@ -242,7 +242,7 @@ impl QueueState {
         }
         let (next, forbidden) = self.next_run(id, now);
         self.drop_if_idle(id);
-        Returned { retried, next, forbidden, released }
+        NextRun { retried, next, forbidden, released }
     }
 
     /// Returns `true` if a call that met a conflict is repeated at once instead of being

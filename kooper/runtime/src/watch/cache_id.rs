@@ -19,13 +19,13 @@ pub struct CacheRequest {
     /// `true` if objects are handled while the cluster does not serve the kind.
     pub optional: bool,
     /// Which of its objects the controller uses.
-    pub used: Used,
+    pub used: CacheUse,
     pub(crate) open: fn(Client, Scope) -> Arc<dyn ErasedRetriever>,
 }
 
 /// Which objects of a cache its controller uses.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Used {
+pub enum CacheUse {
     /// All.
     #[default]
     All,
@@ -76,7 +76,7 @@ impl CacheRequest {
             id: CacheId::of::<K>(),
             kind: KindInfo::of::<K>(),
             optional: false,
-            used: Used::All,
+            used: CacheUse::All,
             open: |client, scope| retriever::erase::<K, _>(ApiRetriever::<K>::new(client, scope)),
         }
     }
@@ -96,7 +96,7 @@ impl CacheRequest {
 
     /// The same, for a controller that uses these of the objects.
     #[must_use]
-    pub fn using(self, used: Used) -> Self {
+    pub fn using(self, used: CacheUse) -> Self {
         Self { used, ..self }
     }
 

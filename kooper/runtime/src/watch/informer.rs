@@ -45,7 +45,7 @@ const LISTS_SILENCE: u32 = 3;
 
 /// The way in which a change was observed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Seen {
+pub(crate) enum ChangeSource {
     /// In the first list.
     First,
     /// By comparing a later list with the store.
@@ -72,7 +72,7 @@ pub(crate) enum Signal<'a> {
 /// Receives what an informer observes.
 pub(crate) trait Sink: Send + Sync {
     /// An object changed; the store has the change already.
-    fn changed(&self, change: &Change, seen: Seen);
+    fn changed(&self, change: &Change, seen: ChangeSource);
     /// An object left the selection of the cache, which has dropped it; it was not deleted.
     fn left(&self, _object: &Arc<Object>) {}
     fn signal(&self, _signal: Signal<'_>) {}
@@ -124,7 +124,7 @@ pub(crate) struct Informer {
 }
 
 /// Why a watch ended.
-enum End {
+enum WatchEnd {
     /// The source closed it: it is resumed.
     Closed,
     /// The version is too old: a list is needed.
@@ -224,8 +224,8 @@ impl Informer {
                 Some(events) => self.drain(events, &mut liveness, &mut heard).await,
                 None => match self.open(false).await {
                     Ok(events) => self.drain(events, &mut liveness, &mut heard).await,
-                    Err(RetrieveError::Expired(message)) => End::Expired(message),
-                    Err(error) => End::Failed(error),
+                    Err(RetrieveError::Expired(message)) => WatchEnd::Expired(message),
+                    Err(error) => WatchEnd::Failed(error),
                 },
             };
             if heard {
@@ -238,7 +238,7 @@ impl Informer {
                 self.expired = 0;
             }
             match end {
-                End::Expired(message) => {
+                WatchEnd::Expired(message) => {
                     tracing::info!(watch = %self.status, version = %before, "{message}: listing again");
                     self.expired += 1;
                     if self.expired > 1 {
@@ -248,13 +248,13 @@ impl Informer {
                     }
                     return;
                 }
-                End::Closed if started.elapsed() >= SHORT => {}
-                End::Closed if heard => tokio::time::sleep(BACKOFF.initial).await,
-                End::Closed if self.misses_changes(last).await => return,
-                End::Closed => self.pause(&RetrieveError::Closed).await,
+                WatchEnd::Closed if started.elapsed() >= SHORT => {}
+                WatchEnd::Closed if heard => tokio::time::sleep(BACKOFF.initial).await,
+                WatchEnd::Closed if self.misses_changes(last).await => return,
+                WatchEnd::Closed => self.pause(&RetrieveError::Closed).await,
                 // If the version is newer than the server's, no events follow: treat
                 // it as silence.
-                End::Failed(error @ RetrieveError::TooLargeVersion(_)) => {
+                WatchEnd::Failed(error @ RetrieveError::TooLargeVersion(_)) => {
                     silent += 1;
                     self.pause(&error).await;
                     if silent >= 2 {
@@ -262,7 +262,7 @@ impl Informer {
                         return;
                     }
                 }
-                End::Silent => {
+                WatchEnd::Silent => {
                     silent += 1;
                     tracing::warn!(watch = %self.status, "no event or bookmark for {} s: reconnecting", self.silence.as_secs());
                     if silent >= 2 {
@@ -271,14 +271,14 @@ impl Informer {
                     }
                     liveness.reset();
                 }
-                End::Behind(version) => {
+                WatchEnd::Behind(version) => {
                     tracing::info!(watch = %self.status, from = %self.version, to = %version, "the server's resource version went back: listing again");
                     self.went_back += 1;
                     return;
                 }
-                End::Failed(_) if self.misses_changes(last).await => return,
-                End::Failed(error) => self.pause(&error).await,
-                End::Joined => match self.list_joined().await {
+                WatchEnd::Failed(_) if self.misses_changes(last).await => return,
+                WatchEnd::Failed(error) => self.pause(&error).await,
+                WatchEnd::Joined => match self.list_joined().await {
                     // The next watch also sends them.
                     Ok(true) => {}
                     Ok(false) | Err(RetrieveError::Expired(_)) => return,
@@ -287,7 +287,7 @@ impl Informer {
                         return;
                     }
                 },
-                End::Left => {}
+                WatchEnd::Left => {}
             }
         }
     }
@@ -306,7 +306,7 @@ impl Informer {
     }
 
     /// Reads a watch until it ends.
-    async fn drain(&mut self, mut events: Events, liveness: &mut Liveness, heard: &mut bool) -> End {
+    async fn drain(&mut self, mut events: Events, liveness: &mut Liveness, heard: &mut bool) -> WatchEnd {
         liveness.reopened();
         // One for all events: each new one would be registered with the sender, and removed.
         let mut reselected = pin!(changed(self.reselected.clone()));
@@ -316,12 +316,12 @@ impl Informer {
                 changes = &mut reselected => {
                     self.drop_unselected().await;
                     if self.has_joined() {
-                        return End::Joined;
+                        return WatchEnd::Joined;
                     }
                     reselected.set(changed(Some(changes.clone())));
                     self.reselected = Some(changes);
                     if self.retriever.is_outdated() {
-                        return End::Left;
+                        return WatchEnd::Left;
                     }
                     continue;
                 }
@@ -343,22 +343,22 @@ impl Informer {
                         events = second;
                         Some(Ok(event))
                     }
-                    Verdict::Behind(version) => return End::Behind(version),
-                    Verdict::Expired(message) => return End::Expired(message),
+                    Verdict::Behind(version) => return WatchEnd::Behind(version),
+                    Verdict::Expired(message) => return WatchEnd::Expired(message),
                     Verdict::Failed(error) => {
                         tracing::debug!(watch = %self.status, "silent: {}", error::chain(&error));
                         self.sink.signal(Signal::Failed(&error));
                         if liveness.is_over() {
-                            return End::Silent;
+                            return WatchEnd::Silent;
                         }
                         continue;
                     }
                 },
             };
             let event = match event {
-                None => return End::Closed,
-                Some(Err(RetrieveError::Expired(message))) => return End::Expired(message),
-                Some(Err(error)) => return End::Failed(error),
+                None => return WatchEnd::Closed,
+                Some(Err(RetrieveError::Expired(message))) => return WatchEnd::Expired(message),
+                Some(Err(error)) => return WatchEnd::Failed(error),
                 Some(Ok(event)) => event,
             };
             *heard = true;
@@ -374,13 +374,13 @@ impl Informer {
                     // A resumed watch may repeat known events.
                     let same = change.old.iter().zip(&change.new).any(|(old, new)| old.same_version(new));
                     if !same {
-                        self.sink.changed(&change, Seen::Watched);
+                        self.sink.changed(&change, ChangeSource::Watched);
                     }
                 }
                 Event::Deleted(object) => {
                     self.advance(object.version());
                     let change = self.store.remove(object);
-                    self.sink.changed(&change, Seen::Watched);
+                    self.sink.changed(&change, ChangeSource::Watched);
                 }
                 Event::Bookmark { version, .. } => {
                     self.quiet = false;
@@ -389,7 +389,7 @@ impl Informer {
                 Event::Malformed(malformed) => self.record_malformed(&malformed),
                 Event::MalformedDeletion(malformed) => {
                     self.record_malformed(&malformed);
-                    return End::Expired("a deleted object cannot be read".to_owned());
+                    return WatchEnd::Expired("a deleted object cannot be read".to_owned());
                 }
             }
             // The time for processing an event does not count as silence.

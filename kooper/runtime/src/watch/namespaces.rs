@@ -7,7 +7,7 @@ use parking_lot::Mutex;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use super::informer::{Seen, Sink};
+use super::informer::{ChangeSource, Sink};
 use super::retriever::Scope;
 use super::selection::CacheSelection;
 use super::store::{Cache, Change};
@@ -50,7 +50,7 @@ impl NamespaceSelection {
 }
 
 impl Sink for NamespaceSelection {
-    fn changed(&self, change: &Change, seen: Seen) {
+    fn changed(&self, change: &Change, seen: ChangeSource) {
         let Some(key) = change.key() else { return };
         let (controller, name) = (&self.controller, key.name());
         let mut state = self.state.lock();
@@ -72,7 +72,7 @@ impl Sink for NamespaceSelection {
                 state.swept = Some(Instant::now());
             }
             // A list does not show why a namespace is missing.
-            if seen == Seen::Listed || change.last().is_some_and(|last| last.is_terminating()) {
+            if seen == ChangeSource::Listed || change.last().is_some_and(|last| last.is_terminating()) {
                 state.deleted.insert(name.to_owned(), Instant::now());
             }
         }
@@ -81,7 +81,7 @@ impl Sink for NamespaceSelection {
         drop(state);
         if !matches {
             tracing::info!(controller, "the objects of the namespace `{name}` are not handled any more");
-        } else if seen != Seen::First {
+        } else if seen != ChangeSource::First {
             tracing::info!(controller, "the objects of the namespace `{name}` are handled from now on");
         }
     }
@@ -145,11 +145,11 @@ mod tests {
     fn a_change_that_arrives_late_does_not_bring_back_a_namespace() {
         let (selection, store) = selection();
         let first = store.put(namespace("a", false));
-        selection.changed(&first, Seen::First);
+        selection.changed(&first, ChangeSource::First);
         assert!(has(&selection, "a") && !has(&selection, "b"));
-        selection.changed(&store.remove(namespace("a", false)), Seen::Watched);
+        selection.changed(&store.remove(namespace("a", false)), ChangeSource::Watched);
         assert_eq!((has(&selection, "a"), CacheSelection::left(&selection)), (false, Some(1)));
-        selection.changed(&first, Seen::First);
+        selection.changed(&first, ChangeSource::First);
         assert_eq!((has(&selection, "a"), CacheSelection::left(&selection)), (false, Some(1)));
     }
 
@@ -158,12 +158,12 @@ mod tests {
         let (selection, store) = selection();
         let narrowed = |since| selection.narrow(&Scope::default(), since).namespace;
         assert!(selection.is_empty() && narrowed(0).is_none());
-        selection.changed(&store.put(namespace("a", false)), Seen::First);
+        selection.changed(&store.put(namespace("a", false)), ChangeSource::First);
         assert_eq!(narrowed(0).as_deref(), Some("a"));
         let since = *selection.changes().borrow();
-        selection.changed(&store.put(namespace("b", false)), Seen::Watched);
+        selection.changed(&store.put(namespace("b", false)), ChangeSource::Watched);
         assert_eq!((narrowed(0), narrowed(since).as_deref()), (None, Some("b")));
-        selection.changed(&store.remove(namespace("a", false)), Seen::Watched);
+        selection.changed(&store.remove(namespace("a", false)), ChangeSource::Watched);
         assert_eq!(narrowed(0).as_deref(), Some("b"));
     }
 
@@ -171,20 +171,20 @@ mod tests {
     async fn a_namespace_may_be_deleted_if_it_was_terminating_or_is_not_listed_until_another_one_has_its_name() {
         let (selection, store) = selection();
         for name in ["a", "b", "c"] {
-            selection.changed(&store.put(namespace(name, false)), Seen::First);
+            selection.changed(&store.put(namespace(name, false)), ChangeSource::First);
         }
-        selection.changed(&store.remove(namespace("c", false)), Seen::Listed);
+        selection.changed(&store.remove(namespace("c", false)), ChangeSource::Listed);
         assert!(selection.may_be_deleted(Some("c")));
-        selection.changed(&store.remove(namespace("a", true)), Seen::Watched);
-        selection.changed(&store.remove(namespace("b", false)), Seen::Watched);
+        selection.changed(&store.remove(namespace("a", true)), ChangeSource::Watched);
+        selection.changed(&store.remove(namespace("b", false)), ChangeSource::Watched);
         assert!(selection.may_be_deleted(Some("a")) && !selection.may_be_deleted(Some("b")));
-        selection.changed(&store.put(namespace("a", false)), Seen::Watched);
+        selection.changed(&store.put(namespace("a", false)), ChangeSource::Watched);
         assert!(!selection.may_be_deleted(Some("a")));
-        selection.changed(&store.remove(namespace("a", true)), Seen::Watched);
+        selection.changed(&store.remove(namespace("a", true)), ChangeSource::Watched);
 
         tokio::time::advance(DROPPED).await;
-        selection.changed(&store.put(namespace("b", false)), Seen::Watched);
-        selection.changed(&store.remove(namespace("b", false)), Seen::Watched);
+        selection.changed(&store.put(namespace("b", false)), ChangeSource::Watched);
+        selection.changed(&store.remove(namespace("b", false)), ChangeSource::Watched);
         assert!(!selection.may_be_deleted(Some("a")), "it is forgotten");
     }
 
@@ -194,8 +194,8 @@ mod tests {
         let mut known = Vec::new();
         for (name, part) in [("a", 0), ("b", 4), ("c", 2), ("d", 5), ("e", 1)] {
             tokio::time::advance(DROPPED * part / 6).await;
-            selection.changed(&store.put(namespace(name, true)), Seen::Watched);
-            selection.changed(&store.remove(namespace(name, true)), Seen::Watched);
+            selection.changed(&store.put(namespace(name, true)), ChangeSource::Watched);
+            selection.changed(&store.remove(namespace(name, true)), ChangeSource::Watched);
             known.push(selection.state.lock().deleted.len());
         }
         assert_eq!(known, [1, 2, 2, 3, 2]);

@@ -27,7 +27,7 @@ pub struct Selected {
 
 /// Why an object is not selected.
 #[derive(Debug)]
-pub enum Miss<'a> {
+pub enum SelectorMismatch<'a> {
     /// This label, with its value in the object.
     Label(&'a Requirement, Option<&'a str>),
     /// This field: whether it must be equal, and to which value.
@@ -104,22 +104,22 @@ impl Selected {
     /// Why an object does not match. The defaults of the API server are missing in
     /// one that is not `stored`: a field that it lacks may match.
     #[must_use]
-    pub fn first_miss<'a>(&'a self, object: &'a Value, stored: bool) -> Option<Miss<'a>> {
+    pub fn first_miss<'a>(&'a self, object: &'a Value, stored: bool) -> Option<SelectorMismatch<'a>> {
         let metadata = &object["metadata"];
         if !self.names.is_empty() && !self.names.contains(metadata["name"].as_str().unwrap_or_default()) {
-            return Some(Miss::Name);
+            return Some(SelectorMismatch::Name);
         }
         let label = |requirement: &Requirement| metadata["labels"].get(requirement.key()).and_then(Value::as_str);
         let mut labels = self.labels.requirements().iter();
         if let Some(missed) = labels.find(|requirement| !requirement.matches(label(requirement))) {
-            return Some(Miss::Label(missed, label(missed)));
+            return Some(SelectorMismatch::Label(missed, label(missed)));
         }
         let misses = |(field, equal, wanted): &(&str, bool, &str)| match field_of(object, field) {
             Some(value) => (value == *wanted) != *equal,
             // The value of a field that is not set is empty, or false.
             None => stored && matches!(*wanted, "" | "false") != *equal,
         };
-        self.fields.terms().find(misses).map(|(field, equal, wanted)| Miss::Field(field, equal, wanted))
+        self.fields.terms().find(misses).map(|(field, equal, wanted)| SelectorMismatch::Field(field, equal, wanted))
     }
 }
 

@@ -11,7 +11,7 @@ use kooper_runtime::internal::call::handler::{DynHandler, Predicate};
 use kooper_runtime::internal::controller::parts::{DynController, Handlers, InitContext, Mapping, Priority, Relation};
 use kooper_runtime::internal::controller::{Config, ControllerSpec};
 use kooper_runtime::internal::object::kind::KindInfo;
-use kooper_runtime::internal::watch::cache_id::{CacheId, CacheRequest, Used};
+use kooper_runtime::internal::watch::cache_id::{CacheId, CacheRequest, CacheUse};
 use kooper_runtime::internal::watch::retriever::ErasedRetriever;
 use kooper_runtime::internal::watch::selected::Selected;
 use kooper_runtime::{BoxError, FailureEvents, Kind};
@@ -297,7 +297,7 @@ fn plan_settings(
     if config.finalizer.is_some() {
         plan.require_selected(kind, None, &["get", "patch"], "cleanup");
         if config.may_leave() {
-            plan.request_cache(of.metadata.clone().using(Used::Own), UNSELECTED);
+            plan.request_cache(of.metadata.clone().using(CacheUse::Own), UNSELECTED);
         }
     }
     if deleted && config.may_leave() {

@@ -12,7 +12,7 @@ use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
 use super::Workers;
-use crate::call::attempt::{Attempt, Ended, Failure};
+use crate::call::attempt::{Attempt, CallResult, Failure};
 use crate::leader::shard::ShardTerm;
 use crate::object::key::ObjectKey;
 
@@ -70,7 +70,7 @@ impl Workers {
         attempt: Attempt,
         token: CancellationToken,
         shard: Option<&Arc<dyn ShardTerm>>,
-        future: BoxFuture<'static, Ended>,
+        future: BoxFuture<'static, CallResult>,
     ) {
         let workers = self.clone();
         // A daemon does not end by itself, so its shard would never be given away.

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::Workers;
-use crate::call::attempt::{Attempt, Called, Ended, Failure, Part};
+use crate::call::attempt::{Attempt, CallOutcome, CallResult, Failure, Part};
 use crate::call::observer::{EndedCall, Outcome};
 use crate::error::RetryHint;
 use crate::error::panicking::Panic;
@@ -12,11 +12,11 @@ use crate::object::key::ObjectKey;
 use crate::queue::{Completion, Ticket};
 
 /// The result of a call's task.
-pub(super) type TaskResult = Result<Ended, Panic>;
+pub(super) type TaskResult = Result<CallResult, Panic>;
 
 /// The end of a call, by the result of its task. A task that was aborted failed for the reason that it was aborted for. A
 /// result after the timeout is ignored, even a success.
-pub(super) fn ended_as(ended: Result<TaskResult, TaskError>, aborted: Failure) -> Ended {
+pub(super) fn ended_as(ended: Result<TaskResult, TaskError>, aborted: Failure) -> CallResult {
     match ended {
         Ok(Err(panic)) => Err(Failure::Panic(panic)),
         Ok(Ok(_)) if matches!(aborted, Failure::Timeout(_)) => Err(aborted),
@@ -29,20 +29,20 @@ pub(super) fn ended_as(ended: Result<TaskResult, TaskError>, aborted: Failure) -
 
 impl Workers {
     /// Gives the key of a call back, and notifies the observers of its end.
-    pub(super) fn finish(&self, attempt: &Attempt, ended: &Ended) {
+    pub(super) fn finish(&self, attempt: &Attempt, ended: &CallResult) {
         let key = &attempt.key;
         let outcome = match ended {
-            Ok(Called::Gone) => return self.gone(key, attempt.ticket, Some(attempt.started.elapsed())),
-            Ok(Called::Abandoned) => {
+            Ok(CallOutcome::Gone) => return self.gone(key, attempt.ticket, Some(attempt.started.elapsed())),
+            Ok(CallOutcome::Abandoned) => {
                 self.observer.each(|one| one.abandoned(attempt));
                 return self.gone(key, attempt.ticket, Some(attempt.started.elapsed()));
             }
-            Ok(Called::Unwanted) => {
+            Ok(CallOutcome::Unwanted) => {
                 self.observer.each(|one| one.ignored(key));
                 self.give_back(key, attempt.ticket, Completion::Skipped);
                 return;
             }
-            Ok(Called::Done(action)) => Outcome::Success(action.delay()),
+            Ok(CallOutcome::Done(action)) => Outcome::Success(action.delay()),
             Err(failure) if self.ends_with_deletion(attempt, failure) => Outcome::Deleted(failure),
             Err(failure) if self.is_repeated(attempt, failure) => Outcome::Conflict(failure),
             Err(failure) => Outcome::Failure(failure, failure.retry_hint(key.namespace())),
@@ -60,7 +60,7 @@ impl Workers {
 
     /// Finishes a call that its worker does not wait for. The key of one for `deleted`, or of a daemon that was aborted, is
     /// called `again` after this time.
-    pub(super) fn finish_detached(&self, attempt: &Attempt, ended: &Ended, again: Option<Duration>) {
+    pub(super) fn finish_detached(&self, attempt: &Attempt, ended: &CallResult, again: Option<Duration>) {
         if attempt.part == Part::Deleted {
             self.end_deleted(attempt, ended);
         } else if self.daemons.is_some() && ended.as_ref().is_err_and(Failure::is_abort) {
@@ -93,8 +93,8 @@ impl Workers {
     /// Gives back a key without an object, which took this time to find out.
     pub(super) fn gone(&self, key: &ObjectKey, ticket: Ticket, took: Option<Duration>) {
         self.observer.each(|one| one.gone(key, took));
-        if let Some(unremoved) = &self.functions.unremoved {
-            unremoved.forget(key);
+        if let Some(forgotten_finalizers) = &self.functions.forgotten_finalizers {
+            forgotten_finalizers.forget(key);
         }
         self.controller.child_observer.owner_gone(key);
         self.give_back(key, ticket, Completion::Gone);

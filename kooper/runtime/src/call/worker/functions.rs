@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::Tombstones;
 use crate::call::attempt::Part;
-use crate::call::finalizer::{Finalizers, Unremoved, Unselected};
+use crate::call::finalizer::{Finalizers, ForgottenFinalizers, UnselectedObjects};
 use crate::call::handler::{DeletedFunction, DynHandler, Predicate};
 use crate::call::lookup::Lookup;
 use crate::object::Object;
@@ -21,13 +21,13 @@ pub(crate) struct Functions {
     pub(crate) while_deleting: bool,
     /// Finds objects that nothing is called for, and whose finalizer the handler has
     /// set; `None` if something is called for objects that are being deleted.
-    pub(crate) unremoved: Option<Unremoved>,
+    pub(crate) forgotten_finalizers: Option<ForgottenFinalizers>,
     pub(crate) deleted: Option<Deletions>,
     /// The finalizers of a controller with `cleanup`.
     pub(crate) finalizers: Option<Finalizers>,
     /// Objects with the finalizer outside of the selector; `None` without a
     /// selector.
-    pub(crate) unselected: Option<Arc<Unselected>>,
+    pub(crate) unselected: Option<Arc<UnselectedObjects>>,
 }
 
 /// The function for `deleted`, and what it is called with.

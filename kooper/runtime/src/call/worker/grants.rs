@@ -11,7 +11,7 @@ use crate::object::key::ObjectKey;
 use crate::queue::{Admission, Grant};
 
 /// Why no function is called for an object.
-pub(crate) enum Refused {
+pub(crate) enum GrantDenial {
     Later,
     Never,
 }
@@ -48,18 +48,18 @@ impl Grants {
 
     /// The shard in whose term a function may be called for an object. A key that is refused for now
     /// is queued again when that changes, as is one that waits for another reason.
-    pub(crate) fn granted(&self, key: &ObjectKey, object: &Object, waits: bool) -> Result<Option<Work>, Refused> {
+    pub(crate) fn granted(&self, key: &ObjectKey, object: &Object, waits: bool) -> Result<Option<Work>, GrantDenial> {
         self.decide(key, waits, || self.admission.grants(object))
     }
 
     /// The same, for a call of `deleted`. The key may still wait for calls for others of its objects.
-    pub(crate) fn granted_deleted(&self, key: &ObjectKey, object: &Object) -> Result<Option<Work>, Refused> {
+    pub(crate) fn granted_deleted(&self, key: &ObjectKey, object: &Object) -> Result<Option<Work>, GrantDenial> {
         self.decide(key, false, || self.admission.grants_deleted(object))
     }
 
-    fn decide(&self, key: &ObjectKey, waits: bool, grant: impl Fn() -> Grant) -> Result<Option<Work>, Refused> {
+    fn decide(&self, key: &ObjectKey, waits: bool, grant: impl Fn() -> Grant) -> Result<Option<Work>, GrantDenial> {
         let Some(shards) = &self.shards else { return Ok(None) };
-        let (mut refused, mut had_shards) = (Refused::Later, false);
+        let (mut refused, mut had_shards) = (GrantDenial::Later, false);
         // Again after the key was noted: it may have been granted before.
         for _ in 0..2 {
             let grant = grant();
@@ -73,8 +73,8 @@ impl Grants {
                     }
                     return Ok(Some(work));
                 }
-                Grant::Never if had_shards => Refused::Never,
-                _ => Refused::Later,
+                Grant::Never if had_shards => GrantDenial::Never,
+                _ => GrantDenial::Later,
             };
             // Without one, as during the first lists or without a session, the next one may be that of the object.
             had_shards = !state.handled.is_empty();

@@ -37,7 +37,7 @@ fn workers() -> Arc<Workers> {
             wants: Arc::new(|_| true),
             paused: None,
             while_deleting: false,
-            unremoved: None,
+            forgotten_finalizers: None,
             deleted: None,
             finalizers: None,
             unselected: None,
@@ -69,7 +69,7 @@ async fn the_key_of_a_stuck_call_for_a_deleted_object_is_handled_again_although_
     queue.add(&key, Lane::Event, Reason::Added);
     let item = queue.get().await.unwrap();
     let attempt = workers.attempt(&item, Part::Deleted, "u".into(), None);
-    let task = workers.executor.spawn(caught(async { Ended::Err(Failure::Handler("shut".into())) }));
+    let task = workers.executor.spawn(caught(async { CallResult::Err(Failure::Handler("shut".into())) }));
     let running = workers.busy.start(attempt.started, &key, attempt.number, task.poll_time());
     // Its shard is another replica's by now.
     workers.detach_stuck(attempt, task, Failure::Ended, running).await;

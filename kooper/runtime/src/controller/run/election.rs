@@ -40,7 +40,7 @@ impl Runner {
             self.enqueuer.open.store(true, Ordering::SeqCst);
             let stop = shutdown.child_token();
             let lost = CancellationToken::new();
-            let holding = Holding::start(elector, &stop, &lost);
+            let holding = BackgroundElector::start(elector, &stop, &lost);
             let handled = self.watching.handled(&self.controller.config);
             self.observer.each(|one| one.term_begins(&|key| handled.get(key).is_some()));
             let wake = |key: &ObjectKey| self.enqueuer.wake(key, Lane::Background, Reason::Leader, Urgency::Idle);
@@ -97,12 +97,12 @@ impl Runner {
 
 /// An elector that renews in its own task, so that neither `init` nor filling the
 /// queue delays it.
-struct Holding {
+struct BackgroundElector {
     ended: CancellationToken,
     task: AbortOnDropHandle<Elector>,
 }
 
-impl Holding {
+impl BackgroundElector {
     /// Renews until [`end`](Self::end). When the lease is lost for any reason,
     /// `lost` and `stop` are cancelled.
     fn start(mut elector: Elector, stop: &CancellationToken, lost: &CancellationToken) -> Self {

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use futures_util::FutureExt;
 
-use super::handled::Handled;
+use super::handled::HandledObjects;
 use crate::call::Gone;
 use crate::call::context::ControllerContext;
 use crate::call::finalizer::Finalizers;
@@ -22,7 +22,7 @@ use crate::object::{DecodeError, Metadata, Object, differs};
 use crate::queue::reason::Reason;
 use crate::queue::{AddOptions, CacheRef, Lane, Revision, Urgency, WorkQueue};
 use crate::watch::cache_id::CacheId;
-use crate::watch::informer::{Seen, Signal, Sink};
+use crate::watch::informer::{ChangeSource, Signal, Sink};
 use crate::watch::namespaces::NamespaceSelection;
 use crate::watch::store::{Cache, Change};
 
@@ -41,9 +41,9 @@ pub(super) struct Enqueuer {
 }
 
 /// Closes the enqueuer when the controller has ended, for whatever reason.
-pub(super) struct Closing(pub(super) Arc<Enqueuer>);
+pub(super) struct CloseOnDrop(pub(super) Arc<Enqueuer>);
 
-impl Drop for Closing {
+impl Drop for CloseOnDrop {
     fn drop(&mut self) {
         self.0.close();
     }
@@ -69,7 +69,7 @@ impl Enqueuer {
         (lane, debounced): (Lane, bool),
         reason: Reason,
         cache: CacheRef,
-        (change, seen): (&Change, Seen),
+        (change, seen): (&Change, ChangeSource),
         urgency: impl Fn(&Change) -> Urgency,
     ) {
         // A failing or running key is queued although it waits: the change may end its back-off.
@@ -80,7 +80,7 @@ impl Enqueuer {
         let urgency = || urgency(change);
         let options = AddOptions { debounced, ..AddOptions::new(lane, Urgency::Soon) };
         match change.last() {
-            Some(object) if seen == Seen::Watched => {
+            Some(object) if seen == ChangeSource::Watched => {
                 let event = || Revision::event(cache, object, change.new.is_none());
                 self.queue().add_from_event(key, reason, options, urgency, event);
             }
@@ -202,7 +202,7 @@ impl EventHandler {
     }
 
     /// Queues the key of a changed object; `gone` is for one that was removed.
-    fn queue(&self, change: &Change, seen: Seen, gone: Gone) {
+    fn queue(&self, change: &Change, seen: ChangeSource, gone: Gone) {
         let Some(key) = change.key() else { return };
         let kept = match (&change.old, &change.new) {
             (Some(old), None) => self.keep_removed(key, old, gone),
@@ -220,7 +220,8 @@ impl EventHandler {
         if let (Some(old), Some(new)) = (&change.old, &change.new) {
             let annotations = &self.enqueuer.controller.annotations;
             (asks, pauses) = (annotations.asks(old, new), annotations.pauses(old, new));
-            if pauses && seen == Seen::Watched && self.daemons.is_none() && self.enqueuer.is_open_to(new.key()) {
+            if pauses && seen == ChangeSource::Watched && self.daemons.is_none() && self.enqueuer.is_open_to(new.key())
+            {
                 self.enqueuer.observer.each(|one| one.paused(new));
             }
         }
@@ -233,7 +234,7 @@ impl EventHandler {
             if asks || pauses || switches || both.is_none_or(counts) {
                 daemons.cancel(key);
             }
-            classified = Seen::Listed;
+            classified = ChangeSource::Listed;
         }
         // Later changes of a paused object queue nothing.
         let reports = self.begins_to_be_paused(change);
@@ -261,7 +262,7 @@ impl EventHandler {
                 // `deleted` is called for the old object; the filter is called again for the new one.
                 (Lane::Event, Reason::Deleted)
             }
-            (None, Some(_)) if seen == Seen::First => (Lane::Background, Reason::Initial),
+            (None, Some(_)) if seen == ChangeSource::First => (Lane::Background, Reason::Initial),
             (None, Some(_)) => (Lane::Event, Reason::Added),
             (Some(_), Some(_)) => (Lane::Event, Reason::Modified),
         };
@@ -277,8 +278,8 @@ impl EventHandler {
 }
 
 impl Sink for EventHandler {
-    fn changed(&self, change: &Change, seen: Seen) {
-        self.queue(change, seen, if seen == Seen::Watched { Gone::Deleted } else { Gone::Unknown });
+    fn changed(&self, change: &Change, seen: ChangeSource) {
+        self.queue(change, seen, if seen == ChangeSource::Watched { Gone::Deleted } else { Gone::Unknown });
     }
 
     fn left(&self, object: &Arc<Object>) {
@@ -286,7 +287,7 @@ impl Sink for EventHandler {
         let namespaces = self.namespaces.as_ref();
         if namespaces.is_some_and(|namespaces| namespaces.may_be_deleted(key.namespace())) {
             // Its own deletion is not in the watch any more. Whether it exists is asked before `deleted` is called.
-            return self.queue(&Change::new(Some(object.clone()), None), Seen::Listed, Gone::Deleted);
+            return self.queue(&Change::new(Some(object.clone()), None), ChangeSource::Listed, Gone::Deleted);
         }
         if let Some(daemons) = &self.daemons {
             daemons.cancel(key);
@@ -321,7 +322,7 @@ fn urgency(change: &Change) -> Urgency {
 }
 
 /// Changes of children and of other related objects.
-pub(super) struct Related {
+pub(super) struct RelatedHandler {
     pub(super) enqueuer: Arc<Enqueuer>,
     /// The cache of the related kind.
     pub(super) id: CacheId,
@@ -329,7 +330,7 @@ pub(super) struct Related {
     /// Its name, for reasons.
     pub(super) name: Arc<str>,
     /// Only the keys of these objects are queued.
-    pub(super) handled: Handled,
+    pub(super) handled: HandledObjects,
     pub(super) keys: Keys,
 }
 
@@ -341,7 +342,7 @@ pub(super) enum Keys {
     Map(MapKeys),
 }
 
-impl Related {
+impl RelatedHandler {
     /// The keys that the old and the new object are mapped to.
     fn keys(&self, change: &Change) -> Vec<ObjectKey> {
         match &self.keys {
@@ -370,8 +371,8 @@ impl Related {
     }
 }
 
-impl Sink for Related {
-    fn changed(&self, change: &Change, seen: Seen) {
+impl Sink for RelatedHandler {
+    fn changed(&self, change: &Change, seen: ChangeSource) {
         // The keys of the old version are queued, too: the new one may no longer
         // refer to them.
         let mut keys = self.keys(change);
@@ -380,13 +381,13 @@ impl Sink for Related {
         }
         keys.sort_unstable();
         keys.dedup();
-        let lane = if seen == Seen::First { Lane::Background } else { Lane::Event };
+        let lane = if seen == ChangeSource::First { Lane::Background } else { Lane::Event };
         let Some(object) = change.key() else { return };
         for key in keys {
             let Some(own) = self.handled.get(&key) else { continue };
             let reason = Reason::Related(self.name.clone(), object.clone());
             // Its deletion may wait for this change.
-            let debounced = seen != Seen::First && !own.is_terminating();
+            let debounced = seen != ChangeSource::First && !own.is_terminating();
             let urgency = |_: &Change| Urgency::Soon;
             let own = (&key, Some(&*own));
             self.enqueuer.add(own, (lane, debounced), reason, CacheRef::Other(self.id), (change, seen), urgency);
@@ -396,7 +397,7 @@ impl Sink for Related {
 
 /// Changes of all objects of the kind, selected or not: the key of one that waits
 /// to be cleaned up outside of the selector, or no longer waits, is queued.
-pub(super) struct Unselected {
+pub(super) struct UnselectedHandler {
     pub(super) enqueuer: Arc<Enqueuer>,
     /// The cache of all objects of the kind.
     pub(super) id: CacheId,
@@ -404,8 +405,8 @@ pub(super) struct Unselected {
     pub(super) finalizers: Finalizers,
 }
 
-impl Sink for Unselected {
-    fn changed(&self, change: &Change, seen: Seen) {
+impl Sink for UnselectedHandler {
+    fn changed(&self, change: &Change, seen: ChangeSource) {
         let Some(key) = change.key() else { return };
         self.enqueuer.observe_deletion(change);
         // One that no longer concerns the controller may have failed before, which is forgotten.
@@ -413,7 +414,7 @@ impl Sink for Unselected {
         if concerned && self.ours.get(key).is_none() {
             let (lane, reason) = match (&change.new, seen) {
                 (None, _) => (Lane::Event, Reason::Deleted),
-                (Some(_), Seen::First) => (Lane::Background, Reason::Initial),
+                (Some(_), ChangeSource::First) => (Lane::Background, Reason::Initial),
                 (Some(_), _) => (Lane::Event, Reason::Modified),
             };
             self.enqueuer.add((key, None), (lane, false), reason, CacheRef::Other(self.id), (change, seen), urgency);
@@ -426,13 +427,13 @@ impl Sink for Unselected {
 }
 
 /// Queues all keys once the cluster serves a kind that the controller can do without.
-pub(super) struct Served {
+pub(super) struct OptionalKindHandler {
     pub(super) enqueuer: Arc<Enqueuer>,
-    pub(super) handled: Handled,
+    pub(super) handled: HandledObjects,
 }
 
-impl Sink for Served {
-    fn changed(&self, _: &Change, _: Seen) {}
+impl Sink for OptionalKindHandler {
+    fn changed(&self, _: &Change, _: ChangeSource) {}
 
     fn signal(&self, signal: Signal<'_>) {
         let Signal::Served = signal else { return };
@@ -451,7 +452,7 @@ pub(super) struct Progress {
 }
 
 impl Sink for Progress {
-    fn changed(&self, change: &Change, _: Seen) {
+    fn changed(&self, change: &Change, _: ChangeSource) {
         if let Some(object) = change.last() {
             for cache in &self.caches {
                 self.enqueuer.queue().event_delivered(|| Revision::event(*cache, object, change.new.is_none()));

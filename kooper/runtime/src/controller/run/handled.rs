@@ -12,13 +12,13 @@ use crate::watch::store::Cache;
 
 /// The controller's own objects, and those with its finalizer that are not selected any more.
 #[derive(Clone)]
-pub(super) struct Handled {
+pub(super) struct HandledObjects {
     pub(super) primary: Cache,
     /// All objects of the kind, and the finalizers of those that wait to be cleaned up.
     pub(super) unselected: Option<(Cache, Finalizers)>,
 }
 
-impl Handled {
+impl HandledObjects {
     pub(super) fn get(&self, key: &ObjectKey) -> Option<Arc<Object>> {
         self.primary.get(key).or_else(|| {
             let (all, finalizers) = self.unselected.as_ref()?;

@@ -6,13 +6,13 @@ use tokio_util::sync::CancellationToken;
 
 use super::Runner;
 use crate::controller::parts::Handlers;
-use crate::controller::pass::{ControllerPass, Leaving};
+use crate::controller::pass::{ControllerPass, LeaveOnDrop};
 
 impl Runner {
     /// Handles each object once, after the caches of all controllers are complete. Ends
     /// with `shutdown`, which follows the last call of the last controller.
     pub(super) async fn run_once(mut self, pass: Arc<dyn ControllerPass>, shutdown: &CancellationToken) {
-        let _leaving = Leaving(pass.clone());
+        let _leaving = LeaveOnDrop(pass.clone());
         let Some(handlers) = shutdown.run_until_cancelled(self.prepare(&*pass)).await else { return };
         self.starting.over();
         let Some(handlers) = handlers else { return };

@@ -7,7 +7,7 @@ use kube::Client;
 use tokio::time::sleep;
 
 use super::{INIT_BACKOFF, Runner, Starting};
-use crate::controller::prerequisite::{Prerequisite, Unmet};
+use crate::controller::prerequisite::{Prerequisite, PrerequisiteError};
 
 impl Runner {
     /// Meets the prerequisite. If the controller can start without, it does, is not ready, and
@@ -16,7 +16,7 @@ impl Runner {
         let Some(client) = self.process.client.clone() else { return };
         let Some(prerequisite) = self.prerequisite.clone() else { return };
         let (name, mut failures) = (prerequisite.name(), 0);
-        while let Err(Unmet { problem, consequence }) = prerequisite.meet(&client).await {
+        while let Err(PrerequisiteError { problem, consequence }) = prerequisite.meet(&client).await {
             let Some(consequence) = consequence else {
                 self.pause(name, &problem, &mut failures).await;
                 continue;
@@ -36,7 +36,7 @@ async fn retry(prerequisite: Arc<dyn Prerequisite>, client: Client, state: Arc<S
     let (name, mut failures) = (prerequisite.name(), 1);
     loop {
         sleep(INIT_BACKOFF.delay(failures)).await;
-        let Err(Unmet { problem, .. }) = prerequisite.meet(&client).await else { break };
+        let Err(PrerequisiteError { problem, .. }) = prerequisite.meet(&client).await else { break };
         failures = failures.saturating_add(1);
         state.failed(name, &problem);
         if problem != logged {

@@ -16,13 +16,15 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 use super::Process;
-use super::event_handler::{Enqueuer, EventHandler, Keys, Progress, Related, Served, Unselected};
-use super::handled::Handled;
+use super::event_handler::{
+    Enqueuer, EventHandler, Keys, OptionalKindHandler, Progress, RelatedHandler, UnselectedHandler,
+};
+use super::handled::HandledObjects;
 use super::routes::Routes;
 use crate::call::context::Caches;
 use crate::call::worker::{Daemons, Tombstones, Undecodable};
 use crate::client::on_current_runtime;
-use crate::controller::namespaces::{Awaited, Namespaces};
+use crate::controller::namespaces::{Namespaces, RequiredWatch};
 use crate::controller::partition::Partition;
 use crate::controller::parts::Mapping;
 use crate::controller::pass::Pass;
@@ -32,7 +34,7 @@ use crate::error::BoxError;
 use crate::executor::Task;
 use crate::metrics::{Gauge, MetricsRecorder, ReadGauge};
 use crate::queue::CacheRef;
-use crate::watch::cache_id::{CacheId, CacheRequest, Used};
+use crate::watch::cache_id::{CacheId, CacheRequest, CacheUse};
 use crate::watch::informer::{Sink, WatchStatus, Watched};
 use crate::watch::namespaces::NamespaceSelection;
 use crate::watch::retriever::{ErasedRetriever, Scope, snapshot};
@@ -87,7 +89,11 @@ impl Watching {
         let statuses = others.values().chain([&primary]).flat_map(|watches| {
             let is_fixed = watches.request.id.selected.is_some_and(|selected| !selected.namespaces.is_empty());
             let optional = watches.request.optional;
-            watches.watched.iter().map(move |watched| Awaited { watch: watched.status.clone(), is_fixed, optional })
+            watches.watched.iter().map(move |watched| RequiredWatch {
+                watch: watched.status.clone(),
+                is_fixed,
+                optional,
+            })
         });
         let namespaces = Arc::new(Namespaces::new(controller.name(), primary.scopes.len() > 1, statuses));
         process.health.add(namespaces.clone());
@@ -141,8 +147,8 @@ impl Watching {
     }
 
     /// The objects to handle.
-    pub(super) fn handled(&self, config: &Config) -> Handled {
-        Handled { primary: self.primary(), unselected: self.unselected().zip(config.finalizers()) }
+    pub(super) fn handled(&self, config: &Config) -> HandledObjects {
+        HandledObjects { primary: self.primary(), unselected: self.unselected().zip(config.finalizers()) }
     }
 
     /// Subscribes the controller to its watches, and starts those that are not running yet.
@@ -192,7 +198,7 @@ impl Watching {
         }
         if let (Some(id), Some(finalizers)) = (self.unselected, controller.config.finalizers()) {
             let sink: Arc<dyn Sink> =
-                Arc::new(Unselected { enqueuer: enqueuer.clone(), id, ours: self.primary(), finalizers });
+                Arc::new(UnselectedHandler { enqueuer: enqueuer.clone(), id, ours: self.primary(), finalizers });
             if let Some(watches) = self.others.get(&id) {
                 subscribe(&mut self.tasks, &self.namespaces, watches, &sink, once, &routes).await;
             }
@@ -204,7 +210,7 @@ impl Watching {
                 Mapping::Function(make) => Keys::Map(make(&enqueuer.controller)),
                 Mapping::Index(make) => Keys::Map(make(&enqueuer.controller)),
             };
-            let sink: Arc<dyn Sink> = Arc::new(Related {
+            let sink: Arc<dyn Sink> = Arc::new(RelatedHandler {
                 enqueuer: enqueuer.clone(),
                 id: relation.cache,
                 name: relation.kind.kind.as_str().into(),
@@ -215,7 +221,8 @@ impl Watching {
             watches.subscribe(&sink, &routes).await;
         }
         for watches in self.others.values().filter(|watches| watches.request.optional) {
-            let sink: Arc<dyn Sink> = Arc::new(Served { enqueuer: enqueuer.clone(), handled: handled.clone() });
+            let sink: Arc<dyn Sink> =
+                Arc::new(OptionalKindHandler { enqueuer: enqueuer.clone(), handled: handled.clone() });
             watches.subscribe(&sink, &routes).await;
         }
         if let Some(pass) = &process.pass {
@@ -378,9 +385,9 @@ fn watched(
     let own = controller.own_retriever && is_primary;
     let selection = partition.and_then(|partition| match request.used {
         _ if is_primary => partition.selection(),
-        Used::Own => partition.selection(),
-        Used::All => None,
-        used => partition.children(&controller.kind, used == Used::AppliedChildren),
+        CacheUse::Own => partition.selection(),
+        CacheUse::All => None,
+        used => partition.children(&controller.kind, used == CacheUse::AppliedChildren),
     });
     let selection = selection.or_else(|| Some(namespaces?.clone()));
     let selected = scope.labels.is_some() || scope.fields.is_some() || namespaces.is_some();

@@ -76,8 +76,8 @@ impl TimedQueue {
         self.finish(name, completion);
     }
 
-    fn give_back(&mut self, name: &str, completion: Completion) -> Returned {
-        self.runs.get(name).map_or_else(Returned::default, |ticket| self.state.finish(*ticket, completion, self.now))
+    fn give_back(&mut self, name: &str, completion: Completion) -> NextRun {
+        self.runs.get(name).map_or_else(NextRun::default, |ticket| self.state.finish(*ticket, completion, self.now))
     }
 
     /// Waits until a key can be taken, for at most a day; returns the time.

@@ -8,7 +8,7 @@ use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 
 use super::shared::Sinks;
-use super::{Seen, Signal, Sink, Watched};
+use super::{ChangeSource, Signal, Sink, Watched};
 use crate::error::panic_text;
 use crate::executor::{Executor, Task};
 use crate::object::Object;
@@ -22,7 +22,7 @@ const MOST: usize = 4096;
 /// What a watch has observed.
 enum Waiting {
     /// The old and the new state of an object.
-    Changed(Option<Arc<Object>>, Option<Arc<Object>>, Seen),
+    Changed(Option<Arc<Object>>, Option<Arc<Object>>, ChangeSource),
     /// An object left the selection of the cache.
     Left(Arc<Object>),
 }
@@ -92,7 +92,7 @@ fn contain(object: Option<&Arc<Object>>, passing: impl FnOnce()) {
 }
 
 impl Sink for Feed {
-    fn changed(&self, change: &Change, seen: Seen) {
+    fn changed(&self, change: &Change, seen: ChangeSource) {
         self.send(Waiting::Changed(change.old.clone(), change.new.clone(), seen));
     }
 
@@ -114,7 +114,7 @@ mod tests {
     struct PanickingSink(Mutex<Vec<&'static str>>);
 
     impl Sink for PanickingSink {
-        fn changed(&self, _: &Change, _: Seen) {
+        fn changed(&self, _: &Change, _: ChangeSource) {
             self.0.lock().push("changed");
             panic!("changed");
         }
@@ -131,7 +131,7 @@ mod tests {
         let (sinks, sink) = (Arc::<Sinks>::default(), Arc::<PanickingSink>::default());
         sinks.join(&(sink.clone() as Arc<dyn Sink>));
         let (sender, receiver) = channel(MOST);
-        let changed = || Waiting::Changed(None, Some(object.clone()), Seen::Watched);
+        let changed = || Waiting::Changed(None, Some(object.clone()), ChangeSource::Watched);
         for waiting in [Waiting::Left(object.clone()), changed(), Waiting::Left(object.clone()), changed()] {
             assert!(sender.try_send(waiting).is_ok());
         }

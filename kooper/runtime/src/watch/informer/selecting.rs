@@ -5,7 +5,7 @@ use std::future::pending;
 use tokio::task::coop::consume_budget;
 use tokio::task::yield_now;
 
-use super::{Informer, Seen};
+use super::{ChangeSource, Informer};
 use crate::object::Object;
 use crate::watch::store::Change;
 
@@ -56,7 +56,7 @@ impl Informer {
         } else {
             // Another object has the name now, so the known one was deleted. Or the selection is the
             // same, and the object has changed.
-            self.sink.changed(&Change::new(Some(known), None), Seen::Watched);
+            self.sink.changed(&Change::new(Some(known), None), ChangeSource::Watched);
         }
     }
 

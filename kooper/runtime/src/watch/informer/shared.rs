@@ -11,7 +11,7 @@ use tokio::task::coop::consume_budget;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-use super::{Informer, Seen, Signal, Sink, WatchStatus};
+use super::{ChangeSource, Informer, Signal, Sink, WatchStatus};
 use crate::executor::Executor;
 use crate::object::Object;
 use crate::object::key::ObjectKey;
@@ -155,7 +155,7 @@ impl Watched {
         let store = self.store.clone();
         for part in store.parts() {
             for new in part {
-                sink.changed(&Change::new(None, Some(new)), Seen::First);
+                sink.changed(&Change::new(None, Some(new)), ChangeSource::First);
                 consume_budget().await;
             }
         }
@@ -166,13 +166,13 @@ impl Watched {
         if self.selection.as_ref().is_some_and(|selection| !selection.selects(&object)) {
             return;
         }
-        self.sinks.changed(&self.store.put(object), Seen::Watched);
+        self.sinks.changed(&self.store.put(object), ChangeSource::Watched);
     }
 
     /// Removes an object as if the watch had reported its deletion.
     pub fn hide(&self, key: &ObjectKey) {
         if let Some(last) = self.store.get(key) {
-            self.sinks.changed(&self.store.remove(last), Seen::Watched);
+            self.sinks.changed(&self.store.remove(last), ChangeSource::Watched);
         }
     }
 }
@@ -201,7 +201,7 @@ impl Sinks {
 }
 
 impl Sink for Sinks {
-    fn changed(&self, change: &Change, seen: Seen) {
+    fn changed(&self, change: &Change, seen: ChangeSource) {
         self.each(|sink| sink.changed(change, seen));
     }
 

@@ -9,7 +9,7 @@ use tokio::task::yield_now;
 use tokio::time::{Instant, sleep, timeout_at};
 
 use super::liveness::current_version;
-use super::{Events, Informer, LISTS_SILENCE, Seen, Signal};
+use super::{ChangeSource, Events, Informer, LISTS_SILENCE, Signal};
 use crate::object::{MalformedObject, Object, older};
 use crate::watch::retriever::{Event, ListRequest, RetrieveError};
 use crate::watch::silence::Silence;
@@ -88,7 +88,7 @@ impl Informer {
                 let Ok(object) = object else { return Ok(false) };
                 let is_known = self.store.get(object.key()).is_some_and(|known| known.same_version(&object));
                 if !is_known && self.accepts(&object) {
-                    self.sink.changed(&self.store.put(object), Seen::Listed);
+                    self.sink.changed(&self.store.put(object), ChangeSource::Listed);
                 }
             }
             let Some(token) = page.continue_token else { break };
@@ -301,7 +301,7 @@ impl Informer {
         }
         let objects = listed.len();
         let first = !self.status.is_synced();
-        let seen = if first { Seen::First } else { Seen::Listed };
+        let seen = if first { ChangeSource::First } else { ChangeSource::Listed };
         if !first {
             self.sink.signal(Signal::Relisted);
         }
@@ -366,7 +366,7 @@ impl Informer {
     }
 
     /// Informs the sink of a known object that a list lacks.
-    fn lacks(&mut self, known: Arc<Object>, seen: Seen) {
+    fn lacks(&mut self, known: Arc<Object>, seen: ChangeSource) {
         // In this order: an object that is kept, while none has joined, was kept during the whole list.
         if !self.keeps(&known) {
             self.sink.left(&known);

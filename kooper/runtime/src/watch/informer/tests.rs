@@ -98,7 +98,7 @@ struct RecordingSink {
 }
 
 impl Sink for RecordingSink {
-    fn changed(&self, change: &Change, seen: Seen) {
+    fn changed(&self, change: &Change, seen: ChangeSource) {
         let key = change.key().map(ObjectKey::to_string).unwrap_or_default();
         let mut log = self.log.lock();
         match &change.new {
@@ -106,7 +106,7 @@ impl Sink for RecordingSink {
                 self.objects.lock().insert(key.clone(), new.version().to_owned());
                 log.push(format!(
                     "{} {key}",
-                    if seen == Seen::First {
+                    if seen == ChangeSource::First {
                         "initial"
                     } else if change.old.is_some() {
                         "modified"

@@ -17,7 +17,7 @@ use super::Store;
 use super::index_shard::{Index, IndexShard};
 use super::shard::{Contents, Shard};
 use crate::error;
-use crate::held::Held;
+use crate::held::LockGuard;
 use crate::object::key::ObjectKey;
 use crate::object::kind::short_type_name;
 use crate::object::{DecodeError, Object};
@@ -129,7 +129,7 @@ impl Store {
         values: &[String],
         namespace: Option<&str>,
     ) -> (Vec<IndexHit>, Vec<Arc<Object>>) {
-        let _same = Held::new(index.recording.read());
+        let _same = LockGuard::new(index.recording.read());
         let (mut found, mut late) = (Vec::new(), HashMap::new());
         for key in index.under(values, namespace) {
             match self.shard(&key).read().find(by, &key, values) {
@@ -181,11 +181,11 @@ impl Shard {
     fn read_all(&self, by: Indexer, index: &Index) {
         let Some((unread, turn)) = self.read().turn(by) else { return };
         for batch in unread.chunks(BATCH) {
-            let _turn = Held::new(turn.lock());
+            let _turn = LockGuard::new(turn.lock());
             // Another call may have read some of them.
             let batch = self.read().unread(by, batch);
             let batch: Vec<_> = batch.into_iter().map(|object| (by.values(&object), object)).collect();
-            let _recording = Held::new(index.recording.write());
+            let _recording = LockGuard::new(index.recording.write());
             self.write().record(by, batch);
         }
     }

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use parking_lot::{Mutex, RwLock};
 
-use crate::held::Held;
+use crate::held::LockGuard;
 use crate::object::DecodeError;
 use crate::object::key::ObjectKey;
 
@@ -51,7 +51,7 @@ impl Index {
         for value in values {
             let first: Entry = (value.as_str().into(), first_key(namespace));
             for part in self.parts(value) {
-                let part = Held::new(part.read());
+                let part = LockGuard::new(part.read());
                 let entries = part.range::<Entry, _>(&first..);
                 let entries = entries.take_while(|(kept, key)| **kept == **value && key.is_in(namespace));
                 found.extend(entries.map(|(_, key)| key.clone()));
@@ -66,7 +66,7 @@ impl Index {
 
     /// Adds the key of an object that has a value; returns the value as it is kept.
     fn add(&self, value: &str, key: &ObjectKey) -> Arc<str> {
-        let mut part = Held::new(self.part(value, key).write());
+        let mut part = LockGuard::new(self.part(value, key).write());
         let first: Entry = (value.into(), first_key(None));
         let known = part.range::<Entry, _>(&first..).next().filter(|(kept, _)| **kept == *value);
         let kept = known.map_or_else(|| first.0.clone(), |(kept, _)| kept.clone());
@@ -75,7 +75,7 @@ impl Index {
     }
 
     fn remove(&self, value: &Arc<str>, key: &ObjectKey) {
-        Held::new(self.part(value, key).write()).remove(&(value.clone(), key.clone()));
+        LockGuard::new(self.part(value, key).write()).remove(&(value.clone(), key.clone()));
     }
 
     fn parts(&self, value: &str) -> &[RwLock<BTreeSet<Entry>>; KEYS] {

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use parking_lot::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use super::index_shard::{IndexShard, is_sparse, part_of};
-use crate::held::Held;
+use crate::held::LockGuard;
 use crate::object::Object;
 use crate::object::key::ObjectKey;
 
@@ -60,12 +60,12 @@ pub(super) struct Contents {
 }
 
 impl Shard {
-    pub(super) fn read(&self) -> Held<RwLockReadGuard<'_, Contents>> {
-        Held::new(self.contents.read())
+    pub(super) fn read(&self) -> LockGuard<RwLockReadGuard<'_, Contents>> {
+        LockGuard::new(self.contents.read())
     }
 
-    pub(super) fn write(&self) -> Held<RwLockWriteGuard<'_, Contents>> {
-        Held::new(self.contents.write())
+    pub(super) fn write(&self) -> LockGuard<RwLockWriteGuard<'_, Contents>> {
+        LockGuard::new(self.contents.write())
     }
 
     pub(super) fn get(&self, key: &ObjectKey) -> Option<Arc<Object>> {

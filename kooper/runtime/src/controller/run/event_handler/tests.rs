@@ -90,20 +90,21 @@ async fn an_own_write_is_an_echo_in_the_watch_and_a_change_in_a_list() {
         enqueuer.add((&key, None), (Lane::Event, false), Reason::Modified, cache, (&change, seen), urgency);
         enqueuer.queue().len()
     };
-    assert_eq!(add(Seen::Watched), 0);
-    assert_eq!(add(Seen::Listed), 1);
+    assert_eq!(add(ChangeSource::Watched), 0);
+    assert_eq!(add(ChangeSource::Listed), 1);
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_own_write_to_an_object_outside_of_the_selector_is_an_echo() {
     let id = CacheId::of::<PartialObjectMeta<ConfigMap>>();
     let enqueuer = Arc::new(enqueuer());
-    let unselected = Unselected { enqueuer: enqueuer.clone(), id, ours: Cache::default(), finalizers: finalizers() };
+    let unselected =
+        UnselectedHandler { enqueuer: enqueuer.clone(), id, ours: Cache::default(), finalizers: finalizers() };
     let own = held("6");
     fail_after_own_write(&enqueuer, CacheRef::Other(id), own.as_ref().unwrap()).await;
-    unselected.changed(&Change::new(held("5"), own.clone()), Seen::Watched);
+    unselected.changed(&Change::new(held("5"), own.clone()), ChangeSource::Watched);
     assert_eq!(enqueuer.queue().len(), 0);
-    unselected.changed(&Change::new(own, held("7")), Seen::Watched);
+    unselected.changed(&Change::new(own, held("7")), ChangeSource::Watched);
     assert_eq!(enqueuer.queue().len(), 1, "a change by another client");
 }
 
@@ -111,13 +112,14 @@ async fn an_own_write_to_an_object_outside_of_the_selector_is_an_echo() {
 async fn the_first_list_of_what_waits_for_its_cleanup_outside_of_the_selector_is_behind_changes() {
     let id = CacheId::of::<PartialObjectMeta<ConfigMap>>();
     let enqueuer = Arc::new(enqueuer());
-    let unselected = Unselected { enqueuer: enqueuer.clone(), id, ours: Cache::default(), finalizers: finalizers() };
-    unselected.changed(&Change::new(None, held("5")), Seen::First);
+    let unselected =
+        UnselectedHandler { enqueuer: enqueuer.clone(), id, ours: Cache::default(), finalizers: finalizers() };
+    unselected.changed(&Change::new(None, held("5")), ChangeSource::First);
     assert_eq!(enqueuer.queue().counts().lanes, [0, 0, 1]);
     let item = enqueuer.queue().get().await.unwrap();
     assert_eq!(item.reasons, Reasons::from(Reason::Initial));
     enqueuer.queue().done(&item);
-    unselected.changed(&Change::new(held("5"), held("6")), Seen::Watched);
+    unselected.changed(&Change::new(held("5"), held("6")), ChangeSource::Watched);
     assert_eq!(enqueuer.queue().counts().lanes, [1, 0, 0]);
 }
 
@@ -126,8 +128,9 @@ async fn a_kind_that_is_served_wakes_what_waits_for_its_cleanup_outside_of_the_s
     let enqueuer = Arc::new(enqueuer());
     let store = Arc::new(Store::default());
     store.put(Object::parse(&held("5").unwrap().json()).unwrap());
-    let handled = Handled { primary: Cache::default(), unselected: Some((Cache::new([(None, store)]), finalizers())) };
-    let served = Served { enqueuer: enqueuer.clone(), handled };
+    let handled =
+        HandledObjects { primary: Cache::default(), unselected: Some((Cache::new([(None, store)]), finalizers())) };
+    let served = OptionalKindHandler { enqueuer: enqueuer.clone(), handled };
     served.signal(Signal::Served);
     let item = enqueuer.queue().get().await.unwrap();
     assert_eq!(item.key, ObjectKey::cluster_scoped("a"));
@@ -154,7 +157,14 @@ async fn a_change_of_a_failing_key_is_not_forgotten_while_its_shard_is_not_handl
     let change = Change::new(object(same), object(|v| v["metadata"]["generation"] = 2.into()));
     let add = || {
         let own = (&key, change.new.as_deref());
-        enqueuer.add(own, (Lane::Event, false), Reason::Modified, CacheRef::Primary, (&change, Seen::Watched), urgency);
+        enqueuer.add(
+            own,
+            (Lane::Event, false),
+            Reason::Modified,
+            CacheRef::Primary,
+            (&change, ChangeSource::Watched),
+            urgency,
+        );
         enqueuer.queue().len()
     };
     assert_eq!(add(), 0, "it waits");
@@ -209,7 +219,7 @@ fn each_state_of_an_object_that_is_being_deleted_is_observed_also_while_another_
         (deleted("7"), None),
         (None, object(same)),
     ] {
-        handler.changed(&Change::new(old, new), Seen::Watched);
+        handler.changed(&Change::new(old, new), ChangeSource::Watched);
     }
     assert_eq!(*observed.0.lock(), [Some("6".to_owned()), Some("7".to_owned()), None]);
     assert_eq!(handler.enqueuer.queue().len(), 0);
@@ -251,7 +261,7 @@ async fn an_object_that_begins_to_match_the_filter_is_queued_whatever_part_of_it
         })
     };
     let queued = |old, new| {
-        handler.changed(&Change::new(old, new), Seen::Watched);
+        handler.changed(&Change::new(old, new), ChangeSource::Watched);
         handler.enqueuer.queue().len()
     };
     assert_eq!(queued(ours(0), ours(1)), 0, "it matched before");

@@ -278,7 +278,7 @@ fn returning_a_key_twice_has_an_effect_once() {
     queue.finish("a", Completion::Success(None));
     assert!(queue.take().is_some());
     queue.event("a");
-    assert_eq!(queue.state.finish(first, Completion::Success(None), queue.now), Returned::default());
+    assert_eq!(queue.state.finish(first, Completion::Success(None), queue.now), NextRun::default());
     assert_eq!(queue.take(), None, "the second run is not over");
     // Returning a key that was taken before the queue was cleared has no effect either.
     let second = queue.runs["a"];

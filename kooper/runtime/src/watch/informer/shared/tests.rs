@@ -24,7 +24,7 @@ impl RecordingSink {
 }
 
 impl Sink for RecordingSink {
-    fn changed(&self, change: &Change, _: Seen) {
+    fn changed(&self, change: &Change, _: ChangeSource) {
         self.keys.lock().extend(change.key().map(ToString::to_string));
         let late = self.late.lock().take();
         if let Some((watched, late)) = late
@@ -52,7 +52,7 @@ fn list(watched: &Watched, names: &[&str]) {
         listed.add(Object::parse(json.as_bytes()).unwrap(), &watched.store);
     }
     for change in watched.store.replace(listed).flatten() {
-        watched.sinks.changed(&change, Seen::First);
+        watched.sinks.changed(&change, ChangeSource::First);
     }
     watched.status.record_sync(names.len());
 }

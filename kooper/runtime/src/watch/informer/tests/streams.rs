@@ -25,9 +25,9 @@ impl Endless {
     }
 }
 
-struct Served(Arc<Endless>);
+struct EndlessRetriever(Arc<Endless>);
 
-impl Retriever<()> for Served {
+impl Retriever<()> for EndlessRetriever {
     async fn list(&self, _: ListRequest) -> Listing {
         let count = self.0.count();
         let names: Vec<_> = (1..=count).map(|n| (format!("o{n}"), n.to_string())).collect();
@@ -64,7 +64,7 @@ async fn a_streaming_list_that_does_not_end_is_left_after_a_minute() {
     // list is withheld for a minute.
     for (every, left) in [(3600, 60), (30, 90), (10, 70), (1, 66)] {
         let server = Endless::new(every * SECOND);
-        let run = run_over(Script::default(), erase::<(), _>(Served(server.clone())));
+        let run = run_over(Script::default(), erase::<(), _>(EndlessRetriever(server.clone())));
         // Not at the moment of a change.
         tokio::time::sleep(Duration::from_millis(left * 1000 + 500)).await;
         assert!(run.status.is_synced(), "one each {every} s");
@@ -112,7 +112,7 @@ async fn the_other_watches_of_a_server_that_does_not_end_streaming_lists_do_not_
     let server = Endless::new(3600 * SECOND);
     let stream_ends = Arc::default();
     for time in [61 * SECOND, SECOND] {
-        synced_after(time, erase::<(), _>(Served(server.clone())), &stream_ends).await;
+        synced_after(time, erase::<(), _>(EndlessRetriever(server.clone())), &stream_ends).await;
     }
     assert_eq!(*server.streams.lock(), 1);
     assert_eq!(*stream_ends.lock(), Some(false));

@@ -14,7 +14,7 @@ use crate::object::key::ObjectKey;
 use crate::watch::store::Cache;
 
 /// Finds objects that are being deleted and keep such a finalizer.
-pub(crate) struct Unremoved {
+pub(crate) struct ForgottenFinalizers {
     lookup: Lookup,
     /// The field managers of the controller.
     managers: Vec<String>,
@@ -22,7 +22,7 @@ pub(crate) struct Unremoved {
     examined: Mutex<HashMap<ObjectKey, Box<str>>>,
 }
 
-impl Unremoved {
+impl ForgottenFinalizers {
     pub(crate) fn new(lookup: Lookup, managers: Vec<String>) -> Self {
         Self { lookup, managers, examined: Mutex::default() }
     }

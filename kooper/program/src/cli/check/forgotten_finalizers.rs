@@ -16,7 +16,7 @@ const PAGES: usize = 20;
 
 /// Objects with such a finalizer.
 #[derive(Default)]
-struct Unremoved {
+struct ForgottenFinalizers {
     /// Those that are being deleted, if there are any.
     found: Found,
     /// `true` if the objects are being deleted, which lasts until the finalizer is
@@ -32,16 +32,17 @@ pub(super) async fn inspect(
     installation: &Installation,
 ) -> Option<(Verdict, String)> {
     let (name, kinds) = (controller.name(), controller.kind_info().resource());
-    let Unremoved { found, terminating, finalizer } = match unremoved(client, controller, installation).await {
-        Ok(unremoved) => unremoved,
-        // Kinds that are not served, or may not be listed, were reported already.
-        Err(kube::Error::Api(status)) if status.code == 403 => return None,
-        Err(error) => {
-            let text =
-                format!("{kinds} with a finalizer that the controller `{name}` does not remove: {}", chain(&error));
-            return Some((Verdict::Note, text));
-        }
-    };
+    let ForgottenFinalizers { found, terminating, finalizer } =
+        match forgotten_finalizers(client, controller, installation).await {
+            Ok(forgotten_finalizers) => forgotten_finalizers,
+            // Kinds that are not served, or may not be listed, were reported already.
+            Err(kube::Error::Api(status)) if status.code == 403 => return None,
+            Err(error) => {
+                let text =
+                    format!("{kinds} with a finalizer that the controller `{name}` does not remove: {}", chain(&error));
+                return Some((Verdict::Note, text));
+            }
+        };
     let objects = format!("{kinds} {found}");
     let advice = format!(
         "write `cleanup = path, finalizer = \"{finalizer}\"`, or `while_deleting` so that its handler is called and can \
@@ -61,14 +62,14 @@ pub(super) async fn inspect(
 }
 
 /// The objects of a controller with a finalizer that it has set, unless it removes it.
-async fn unremoved(
+async fn forgotten_finalizers(
     client: &Client,
     controller: &Controller,
     installation: &Installation,
-) -> Result<Unremoved, kube::Error> {
-    let mut unremoved = Unremoved::default();
+) -> Result<ForgottenFinalizers, kube::Error> {
+    let mut forgotten_finalizers = ForgottenFinalizers::default();
     if !controller.ignores_deletion() || controller.has_own_retriever() {
-        return Ok(unremoved);
+        return Ok(forgotten_finalizers);
     }
     let managers = controller.managers(installation);
     for scope in scopes(client, controller.kind_info(), controller.namespaces()) {
@@ -78,17 +79,17 @@ async fn unremoved(
             for object in &page {
                 let Some(finalizer) = set_by(&managers, &object.metadata) else { continue };
                 let terminating = object.metadata.deletion_timestamp.is_some();
-                if terminating && !unremoved.terminating {
-                    unremoved = Unremoved { terminating, ..Unremoved::default() };
+                if terminating && !forgotten_finalizers.terminating {
+                    forgotten_finalizers = ForgottenFinalizers { terminating, ..ForgottenFinalizers::default() };
                 }
-                if terminating == unremoved.terminating {
-                    unremoved.found.add(object);
-                    unremoved.finalizer = finalizer;
+                if terminating == forgotten_finalizers.terminating {
+                    forgotten_finalizers.found.add(object);
+                    forgotten_finalizers.finalizer = finalizer;
                 }
             }
         }
     }
-    Ok(unremoved)
+    Ok(forgotten_finalizers)
 }
 
 #[cfg(test)]
