@@ -76,7 +76,7 @@ pub fn connect(config: Config, layer: &ClientLayer) -> kube::Result<Client> {
                 return watches::send(connector, request).await;
             }
             let response = pool.request(request).await?;
-            Ok::<_, BoxError>(response.map(watches::Driven::from))
+            Ok::<_, BoxError>(response.map(watches::ConnectionBody::from))
         };
         response.instrument(span)
     });

@@ -58,7 +58,7 @@ pub(crate) type Grants = BTreeMap<Grant, BTreeSet<String>>;
     "the controller `{controller}` takes {what}, whose permissions are unknown: list them with \
      `rbac(\"apps/deployments: get, patch\")`, or write `rbac()` if it needs none"
 )]
-pub struct Unruled {
+pub struct UnknownPermissions {
     controller: String,
     what: String,
 }
@@ -67,19 +67,21 @@ pub struct Unruled {
 pub fn grants<'a>(
     controllers: impl IntoIterator<Item = &'a Controller, IntoIter: Clone>,
     place: &Place,
-) -> Result<Grants, Unruled> {
+) -> Result<Grants, UnknownPermissions> {
     let controllers = controllers.into_iter();
-    ruled(controllers.clone())?;
+    ensure_known(controllers.clone())?;
     Ok(known(controllers, place))
 }
 
 /// Returns an error if the permissions of a controller are not known.
-pub(crate) fn ruled<'a>(controllers: impl IntoIterator<Item = &'a Controller>) -> Result<(), Unruled> {
+pub(crate) fn ensure_known<'a>(
+    controllers: impl IntoIterator<Item = &'a Controller>,
+) -> Result<(), UnknownPermissions> {
     for controller in controllers {
         let plan = controller.plan();
-        let unruled = plan.unruled_clients();
-        if !unruled.is_empty() && plan.rbac().is_none() {
-            return Err(Unruled { controller: controller.name().to_owned(), what: unruled.join(" and ") });
+        let clients = plan.unruled_clients();
+        if !clients.is_empty() && plan.rbac().is_none() {
+            return Err(UnknownPermissions { controller: controller.name().to_owned(), what: clients.join(" and ") });
         }
     }
     Ok(())

@@ -32,7 +32,7 @@ use super::invocation::Invocation;
 use super::listeners::Listeners;
 use super::run::{Run, Supervisor};
 use super::stdout::print;
-use super::webhooks::Served;
+use super::webhooks::WebhookServer;
 use crate::block_on::block_on;
 use crate::http::{ListenError, Listener};
 use crate::rbac::Place;
@@ -108,7 +108,7 @@ pub(super) fn dev(mut invocation: Invocation<'_>) -> Result<ExitCode> {
 
     let reviews_tokens = settings.reviews_tokens();
     let place = Place { installation, namespace: NAMESPACE.to_owned(), lease_namespace, reviews_tokens };
-    let (served, registering) = Served::on_loopback(invocation, &place.lease_namespace)?;
+    let (served, registering) = WebhookServer::on_loopback(invocation, &place.lease_namespace)?;
     let own = controllers.len();
     controllers.extend(registering);
     let identity = Identity::new(&controllers, &place);

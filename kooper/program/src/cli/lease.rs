@@ -8,13 +8,13 @@ use kube::ResourceExt;
 
 /// The controller that a Lease belongs to.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) struct Mark<'a> {
+pub(super) struct LeaseOwnerMark<'a> {
     /// The program, with its instance name if it has one.
     pub(super) installation: &'a str,
     pub(super) controller: &'a str,
 }
 
-impl<'a> Mark<'a> {
+impl<'a> LeaseOwnerMark<'a> {
     /// The mark of a Lease with leader election or shards; `None` if no controller has acquired it.
     pub(super) fn of(lease: &'a Lease) -> Option<Self> {
         let (installation, controller) = lease.annotations().get(MARK)?.split_once('/')?;

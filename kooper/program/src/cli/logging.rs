@@ -92,8 +92,8 @@ pub(crate) type Spans = Box<dyn Layer<Registry> + Send + Sync>;
 /// Starts to log to stderr, unless the program has installed its own logger.
 pub(crate) fn start(format: LogFormat, levels: Targets, spans: Option<Spans>) {
     let is_terminal = std::io::stderr().is_terminal();
-    let look = Look { is_terminal, colours: is_terminal && !refuses_colours() };
-    if logger(format, levels, look, std::io::stderr, spans).try_init().is_ok() {
+    let style = LineStyle { is_terminal, colours: is_terminal && !refuses_colours() };
+    if logger(format, levels, style, std::io::stderr, spans).try_init().is_ok() {
         log_panics(format);
     }
 }
@@ -105,18 +105,18 @@ pub(super) fn refuses_colours() -> bool {
 
 /// The appearance of a line in text format.
 #[derive(Debug, Clone, Copy)]
-struct Look {
+struct LineStyle {
     is_terminal: bool,
     colours: bool,
 }
 
-fn logger<W>(format: LogFormat, levels: Targets, look: Look, writer: W, spans: Option<Spans>) -> Dispatch
+fn logger<W>(format: LogFormat, levels: Targets, style: LineStyle, writer: W, spans: Option<Spans>) -> Dispatch
 where
     W: for<'a> MakeWriter<'a> + Send + Sync + 'static,
 {
     // If stderr is closed, the next line would panic without `log_internal_errors(false)`.
     let lines = fmt::layer::<Registry>().with_writer(writer).log_internal_errors(false);
-    let Look { is_terminal, colours } = look;
+    let LineStyle { is_terminal, colours } = style;
     #[cfg(feature = "otel")]
     let exported = trace_id::Exported::default();
     let lines = match format {
@@ -189,7 +189,7 @@ mod tests {
     }
 
     fn logged(format: LogFormat, text: &str, colours: bool) -> String {
-        logged_by(format, text, Look { is_terminal: colours, colours }, || {
+        logged_by(format, text, LineStyle { is_terminal: colours, colours }, || {
             let _span = tracing::info_span!("call", controller = "echo").entered();
             tracing::info!(key = "default/a", "seen");
             tracing::debug!("details");
@@ -199,10 +199,10 @@ mod tests {
         })
     }
 
-    fn logged_by(format: LogFormat, text: &str, look: Look, log: impl FnOnce()) -> String {
+    fn logged_by(format: LogFormat, text: &str, style: LineStyle, log: impl FnOnce()) -> String {
         let written = Written::default();
         let writer = written.clone();
-        let logger = logger(format, levels(text).expect("levels"), look, move || writer.clone(), None);
+        let logger = logger(format, levels(text).expect("levels"), style, move || writer.clone(), None);
         tracing::dispatcher::with_default(&logger, log);
         let bytes = written.0.lock().clone();
         let lines = String::from_utf8(bytes).expect("UTF-8");
@@ -223,8 +223,8 @@ mod tests {
     }
 
     /// A line of ours in a call, without its time.
-    fn line_of_a_call(levels: &str, look: Look) -> (String, String) {
-        let text = logged_by(LogFormat::Text, levels, look, || {
+    fn line_of_a_call(levels: &str, style: LineStyle) -> (String, String) {
+        let text = logged_by(LogFormat::Text, levels, style, || {
             let key = "production/frontend-eu-west-1";
             let _span = tracing::info_span!(
                 "call", controller = %"frontends", key = %key, attempt = 12_i64, reasons = %"retry",
@@ -239,7 +239,7 @@ mod tests {
 
     #[test]
     fn a_line_of_a_call_has_each_field_once_and_fits_a_terminal() {
-        let (time, line) = line_of_a_call("", Look { is_terminal: true, colours: false });
+        let (time, line) = line_of_a_call("", LineStyle { is_terminal: true, colours: false });
         assert_eq!(
             line,
             " WARN call{controller=frontends key=production/frontend-eu-west-1 attempt=12 reasons=retry}: \
@@ -247,15 +247,15 @@ mod tests {
         );
         assert!(time.len() == "15:04:05.678Z".len() && time.ends_with('Z'), "{time}");
         assert!(time.len() + line.len() <= 160, "{}", time.len() + line.len());
-        let (time, _) = line_of_a_call("", Look { is_terminal: false, colours: false });
+        let (time, _) = line_of_a_call("", LineStyle { is_terminal: false, colours: false });
         assert_eq!((time.len(), time.get(10..11)), ("2006-01-02T15:04:05.678Z".len(), Some("T")));
-        let (_, colours) = line_of_a_call("", Look { is_terminal: true, colours: true });
+        let (_, colours) = line_of_a_call("", LineStyle { is_terminal: true, colours: true });
         assert!(colours.contains("\x1b[33m WARN\x1b[0m") && colours.matches("attempt").count() == 1, "{colours}");
     }
 
     #[test]
     fn a_line_without_its_span_names_the_controller() {
-        let (_, line) = line_of_a_call("warn", Look { is_terminal: true, colours: false });
+        let (_, line) = line_of_a_call("warn", LineStyle { is_terminal: true, colours: false });
         assert_eq!(
             line,
             " WARN the handler failed: shut; it is retried in 1.28s controller=frontends \
@@ -265,8 +265,8 @@ mod tests {
 
     #[test]
     fn a_line_of_another_crate_keeps_its_fields_and_control_characters_are_escaped() {
-        let look = Look { is_terminal: true, colours: false };
-        let text = logged_by(LogFormat::Text, "", look, || {
+        let style = LineStyle { is_terminal: true, colours: false };
+        let text = logged_by(LogFormat::Text, "", style, || {
             let _span = tracing::info_span!("call", key = %"a").entered();
             tracing::info!(target: "shop", key = %"b\x1b[2J", name = "\x1b[1m", "\x1b[31mred\u{9b}1m\u{7f}\u{202e}");
         });
@@ -278,8 +278,8 @@ mod tests {
 
     #[test]
     fn a_value_with_several_lines_does_not_look_like_several_lines_of_the_log() {
-        let look = Look { is_terminal: true, colours: false };
-        let text = logged_by(LogFormat::Text, "", look, || {
+        let style = LineStyle { is_terminal: true, colours: false };
+        let text = logged_by(LogFormat::Text, "", style, || {
             tracing::warn!(target: "shop", key = %"a\nb", "first\n15:04:05.678Z ERROR second\r\nthird");
         });
         let (_, line) = text.split_once(' ').expect("a time");
@@ -288,11 +288,11 @@ mod tests {
 
     #[test]
     fn a_known_secret_and_the_user_information_of_a_url_are_in_no_line() {
-        let look = Look { is_terminal: false, colours: false };
+        let style = LineStyle { is_terminal: false, colours: false };
         let secrets = ["kl-\"7f3a91\"\nline", "kl-\"7f3a91\"\r\nline"];
         secrets.into_iter().for_each(kooper_runtime::internal::error::redaction::remember);
         for (secret, format) in secrets.into_iter().flat_map(|one| [(one, LogFormat::Text), (one, LogFormat::Json)]) {
-            let text = logged_by(format, "", look, || {
+            let text = logged_by(format, "", style, || {
                 let _span = tracing::info_span!("call", key = %secret).entered();
                 tracing::info!(secret, "{secret} at https://me:pass@shop");
                 tracing::info!(secrets = ?[secret], "seen");
@@ -308,9 +308,9 @@ mod tests {
 
     #[test]
     fn a_line_has_four_kilobytes_at_most() {
-        let look = Look { is_terminal: true, colours: true };
+        let style = LineStyle { is_terminal: true, colours: true };
         for format in [LogFormat::Text, LogFormat::Json] {
-            let text = logged_by(format, "", look, || {
+            let text = logged_by(format, "", style, || {
                 tracing::info!(error = %"é\n".repeat(5_000), "failed: {}", "x".repeat(5_000));
             });
             assert!((3_000..=4_096).contains(&text.len()), "{}", text.len());
@@ -331,10 +331,10 @@ mod tests {
     /// An exporter that keeps the spans.
     #[cfg(feature = "otel")]
     #[derive(Debug, Clone, Default)]
-    struct Kept(Arc<Mutex<Vec<opentelemetry_sdk::trace::SpanData>>>);
+    struct SpanKeeper(Arc<Mutex<Vec<opentelemetry_sdk::trace::SpanData>>>);
 
     #[cfg(feature = "otel")]
-    impl opentelemetry_sdk::trace::SpanExporter for Kept {
+    impl opentelemetry_sdk::trace::SpanExporter for SpanKeeper {
         async fn export(
             &self,
             batch: Vec<opentelemetry_sdk::trace::SpanData>,
@@ -356,15 +356,15 @@ mod tests {
             (LogFormat::Text, Sampler::AlwaysOff, false),
             (LogFormat::Json, Sampler::AlwaysOff, false),
         ] {
-            let exporter = Kept::default();
+            let exporter = SpanKeeper::default();
             let provider =
                 SdkTracerProvider::builder().with_sampler(sampler).with_simple_exporter(exporter.clone()).build();
             let spans = tracing_opentelemetry::layer().with_tracer(provider.tracer("test"));
             let spans = spans.with_filter(guarded(levels("").expect("levels"))).boxed();
             let written = Written::default();
             let writer = written.clone();
-            let look = Look { is_terminal: false, colours: false };
-            let logger = logger(format, levels("").expect("levels"), look, move || writer.clone(), Some(spans));
+            let style = LineStyle { is_terminal: false, colours: false };
+            let logger = logger(format, levels("").expect("levels"), style, move || writer.clone(), Some(spans));
             tracing::dispatcher::with_default(&logger, || {
                 tracing::info!("before");
                 tracing::info_span!("call", key = "a").in_scope(|| tracing::info!("within"));

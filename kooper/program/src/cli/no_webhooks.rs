@@ -12,7 +12,7 @@ use crate::rbac::Place;
 
 /// The server that a program without webhooks does not have. Clippy rejects `default()` of a struct without braces.
 #[derive(Default)]
-pub(super) struct Served {}
+pub(super) struct WebhookServer {}
 
 #[expect(clippy::unnecessary_wraps, reason = "with the feature it can fail")]
 pub(super) fn has_any(_: &Invocation<'_>) -> Result<bool> {
@@ -42,7 +42,7 @@ pub(super) async fn delete_secret(_: &Invocation<'_>, _: &Place, _: &Client, _: 
 }
 
 #[expect(clippy::unnecessary_wraps, clippy::unused_self, reason = "with the feature they do something")]
-impl Served {
+impl WebhookServer {
     #[cfg(feature = "apiserver")]
     pub(super) fn on_loopback(_: &Invocation<'_>, _: &str) -> Result<(Self, Vec<Controller>)> {
         Ok((Self {}, Vec::new()))

@@ -80,12 +80,12 @@ impl Pages {
 
 /// Objects that were found, shown as the first names, and how many more there are.
 #[derive(Debug, Default)]
-pub(super) struct Found {
+pub(super) struct FoundObjects {
     named: Vec<String>,
     pub(super) count: usize,
 }
 
-impl Found {
+impl FoundObjects {
     pub(super) fn add(&mut self, object: &Metadata) {
         self.count += 1;
         if self.named.len() < NAMED {
@@ -94,7 +94,7 @@ impl Found {
     }
 }
 
-impl Display for Found {
+impl Display for FoundObjects {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         f.write_str(&self.named.join(", "))?;
         match self.count - self.named.len() {

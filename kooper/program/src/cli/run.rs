@@ -18,7 +18,7 @@ use super::invocation::{Invocation, lease_namespace};
 use super::listeners::Listeners;
 use super::preflight::preflight;
 use super::signals::{Signal, Signals};
-use super::webhooks::{self, Served};
+use super::webhooks::{self, WebhookServer};
 use crate::block_on::block_on;
 use crate::metrics::Prometheus;
 use kooper_access::controller::operator::Builder as OperatorBuilder;
@@ -45,10 +45,10 @@ pub(crate) fn run(invocation: &Invocation<'_>) -> Result<ExitCode, BoxError> {
     } else {
         None
     };
-    let mut served = Served::default();
+    let mut served = WebhookServer::default();
     if let Some(connection) = &connection {
         let namespace = lease_namespace(invocation.app.name, &controllers, settings, connection);
-        let (serving, registering) = Served::for_cluster(invocation, connection, namespace)?;
+        let (serving, registering) = WebhookServer::for_cluster(invocation, connection, namespace)?;
         served = serving;
         controllers.extend(registering);
     }
@@ -92,7 +92,7 @@ impl<'a> Run<'a> {
         mut supervisor: Supervisor,
         controllers: Vec<Controller>,
         listeners: Listeners,
-        mut served: Served,
+        mut served: WebhookServer,
         connection: Option<Connection>,
     ) -> Result<ExitCode, BoxError> {
         let Self { invocation, runtime, registry, metrics } = self;

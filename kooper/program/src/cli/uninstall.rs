@@ -6,7 +6,7 @@
 
 mod cleanup;
 mod definitions;
-mod held;
+mod finalized;
 mod installed;
 mod leases;
 mod overlaps;
@@ -41,10 +41,10 @@ use crate::block_on::block_on;
 use crate::metrics::Prometheus;
 use crate::rbac::Place;
 use definitions::Definitions;
-use held::{Fate, Held};
+use finalized::{FinalizedObjects, FinalizerAction};
 use kooper_access::Controller;
 use kooper_runtime::BoxError;
-use leases::Found;
+use leases::LeaseLookup;
 use retry::settled;
 
 /// The shortest pause before the objects are counted again.
@@ -165,10 +165,12 @@ impl Uninstall<'_> {
         {
             return Err(UninstallError::Shared { other }.into());
         }
-        let held: Vec<_> =
-            controllers.iter().filter_map(|controller| Held::of(controller, &definitions, self.chosen)).collect();
-        self.refuse_overlap(controllers, &held).await?;
-        for one in &held {
+        let finalized: Vec<_> = controllers
+            .iter()
+            .filter_map(|controller| FinalizedObjects::of(controller, &definitions, self.chosen))
+            .collect();
+        self.refuse_overlap(controllers, &finalized).await?;
+        for one in &finalized {
             let served = match one.other_versions(&self.client).await {
                 // Not every cluster tells a service account what it serves.
                 Err(kube::Error::Api(status)) if status.code == 403 => continue,
@@ -188,7 +190,7 @@ impl Uninstall<'_> {
         // The program may have registered them again before it stopped. It may also stop after this command has failed.
         let unregistered = if self.invocation.settings.dry_run { Ok(()) } else { self.unregister().await };
         stopped.and(unregistered)?;
-        self.release(held, metrics).await?;
+        self.release(finalized, metrics).await?;
         // A process that still runs may have set finalizers again, and would install the CRDs again.
         let waits = !definitions.ours.is_empty() && !self.invocation.settings.dry_run;
         self.remove_leases(controllers, waits).await?;
@@ -209,12 +211,12 @@ impl Uninstall<'_> {
     }
 
     /// Returns an error if another installation handles the objects, too.
-    async fn refuse_overlap(&self, controllers: &[Controller], held: &[Held]) -> Result<(), BoxError> {
-        if held.is_empty() {
+    async fn refuse_overlap(&self, controllers: &[Controller], finalized: &[FinalizedObjects]) -> Result<(), BoxError> {
+        if finalized.is_empty() {
             return Ok(());
         }
         let found = overlaps::find(&self.client, controllers, &self.near, &self.place).await?;
-        match found.into_iter().find(|overlap| held.iter().any(|one| one.controller == overlap.controller)) {
+        match found.into_iter().find(|overlap| finalized.iter().any(|one| one.controller == overlap.controller)) {
             Some(Overlap { controller, with, shared, .. }) => {
                 Err(UninstallError::Overlap { with, shared, controller }.into())
             }
@@ -261,24 +263,26 @@ impl Uninstall<'_> {
     }
 
     /// Removes the finalizers of the program, as a rule after a cleanup.
-    async fn release(&self, all: Vec<Held>, metrics: Prometheus) -> Result<(), BoxError> {
+    async fn release(&self, all: Vec<FinalizedObjects>, metrics: Prometheus) -> Result<(), BoxError> {
         let mut cleaning = Vec::new();
-        for held in all {
-            let found = self.repeat(format!("{} cannot be read", held.resource()), || held.find(&self.client)).await?;
-            match held.fate {
+        for finalized in all {
+            let found = self
+                .repeat(format!("{} cannot be read", finalized.resource()), || finalized.find(&self.client))
+                .await?;
+            match finalized.action {
                 _ if found.count == 0 => continue,
-                Fate::Release => say("release", format_args!("{}: {found}", held.resource())),
-                Fate::ReleaseLive => {
+                FinalizerAction::Release => say("release", format_args!("{}: {found}", finalized.resource())),
+                FinalizerAction::ReleaseLive => {
                     say(
                         "release",
-                        format_args!("{}: {found}; those that are being deleted are cleaned up", held.resource()),
+                        format_args!("{}: {found}; those that are being deleted are cleaned up", finalized.resource()),
                     );
                 }
-                Fate::Delete => say("delete", format_args!("{}: {found}", held.resource())),
-                Fate::CleanUp => say("clean up", format_args!("{}: {found}", held.resource())),
+                FinalizerAction::Delete => say("delete", format_args!("{}: {found}", finalized.resource())),
+                FinalizerAction::CleanUp => say("clean up", format_args!("{}: {found}", finalized.resource())),
             }
             if !self.invocation.settings.dry_run {
-                cleaning.push(held);
+                cleaning.push(finalized);
             }
         }
         if cleaning.is_empty() { Ok(()) } else { self.clean_up(&cleaning, metrics).await }
@@ -293,7 +297,7 @@ impl Uninstall<'_> {
                 let now = if waits { cautious_now() } else { Timestamp::now() };
                 let find = || leases::find(&self.client, &lease, now);
                 match self.repeat(format!("{lease} cannot be read"), find).await? {
-                    Found::Held(holder) if waits => {
+                    LeaseLookup::Held(holder) if waits => {
                         if std::mem::take(&mut is_first) {
                             say("wait", format_args!("{lease}: `{holder}` holds it"));
                         }
@@ -305,14 +309,14 @@ impl Uninstall<'_> {
                 }
             };
             match found {
-                Found::None => {}
-                Found::Kept(reason) => say("keep", format_args!("{lease}: {reason}")),
+                LeaseLookup::None => {}
+                LeaseLookup::Kept(reason) => say("keep", format_args!("{lease}: {reason}")),
                 // The Deployment that is to be stopped releases it.
-                Found::Held(holder) if self.invocation.settings.dry_run => {
+                LeaseLookup::Held(holder) if self.invocation.settings.dry_run => {
                     say("delete", format_args!("{lease}, when `{holder}` has released it"));
                 }
-                Found::Held(holder) => say("keep", format_args!("{lease}: `{holder}` holds it")),
-                Found::Free(found) => {
+                LeaseLookup::Held(holder) => say("keep", format_args!("{lease}: `{holder}` holds it")),
+                LeaseLookup::Free(found) => {
                     say("delete", &lease);
                     let delete = || leases::delete(&self.client, &lease, &found);
                     if !self.invocation.settings.dry_run

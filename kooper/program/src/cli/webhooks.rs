@@ -20,18 +20,18 @@ use crate::rbac::Place;
 
 /// The server of a program's webhooks, if it has some.
 #[derive(Default)]
-pub(super) struct Served(Option<(Running, End)>);
+pub(super) struct WebhookServer(Option<(Running, Shutdown)>);
 
 /// The effect of the end of the program on its webhooks.
 #[derive(Clone, Copy)]
-enum End {
+enum Shutdown {
     /// Nobody calls them any more.
     #[cfg(feature = "apiserver")]
-    AtOnce,
+    Immediate,
     /// Another replica takes over, which the API servers have to learn.
-    Lingering,
+    AfterHandover,
     /// They were registered for this process.
-    Removed,
+    Unregister,
 }
 
 /// Returns whether the program has webhooks.
@@ -163,13 +163,13 @@ fn with_flags(error: StartError) -> BoxError {
     }
 }
 
-impl Served {
+impl WebhookServer {
     /// Serves on loopback, where the API server of `dev` is, too. The controllers register them.
     #[cfg(feature = "apiserver")]
     pub(super) fn on_loopback(invocation: &Invocation<'_>, namespace: &str) -> Result<(Self, Vec<Controller>)> {
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
         let webhooks = configured(invocation, namespace)?;
-        Self::serve(webhooks.map(|webhooks| webhooks.listen(address).local()), End::AtOnce)
+        Self::serve(webhooks.map(|webhooks| webhooks.listen(address).local()), Shutdown::Immediate)
     }
 
     /// Serves for a cluster: behind the Service of its manifests, or at the address of `--webhook-url`. The namespace
@@ -188,7 +188,7 @@ impl Served {
                     lease_namespace,
                     reviews_tokens: false,
                 };
-                return Self::serve(behind_service(invocation, &place)?, End::Lingering);
+                return Self::serve(behind_service(invocation, &place)?, Shutdown::AfterHandover);
             }
             if has_any(invocation)? {
                 tracing::warn!(
@@ -207,10 +207,10 @@ impl Served {
         let port = settings.webhook_port.or(uri.and_then(|uri| uri.port_u16())).unwrap_or(PORT);
         let webhooks = configured(invocation, &lease_namespace)?;
         let developed = |webhooks: Webhooks| webhooks.development(url).listen((Ipv6Addr::UNSPECIFIED, port).into());
-        Self::serve(webhooks.map(developed), End::Removed)
+        Self::serve(webhooks.map(developed), Shutdown::Unregister)
     }
 
-    fn serve(webhooks: Option<Webhooks>, end: End) -> Result<(Self, Vec<Controller>)> {
+    fn serve(webhooks: Option<Webhooks>, end: Shutdown) -> Result<(Self, Vec<Controller>)> {
         let Some(webhooks) = webhooks else { return Ok((Self::default(), Vec::new())) };
         let (running, controllers) = webhooks.serve().map_err(with_flags)?;
         Ok((Self(Some((running, end))), controllers))
@@ -228,8 +228,8 @@ impl Served {
     pub(super) async fn end(self, client: Option<&Client>) {
         let Some((running, end)) = self.0 else { return };
         match (end, client) {
-            (End::Lingering, _) => running.shutdown().await,
-            (End::Removed, Some(client)) => {
+            (Shutdown::AfterHandover, _) => running.shutdown().await,
+            (Shutdown::Unregister, Some(client)) => {
                 if let Err(error) = running.remove(client).await {
                     tracing::warn!(
                         "the configurations of the webhooks cannot be deleted, and stay registered with `Ignore`: {}",

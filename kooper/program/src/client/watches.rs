@@ -30,7 +30,7 @@ pub(super) fn is_watch(uri: &Uri) -> bool {
 }
 
 /// Sends a request over a new connection of the connector.
-pub(super) async fn send<C>(connector: C, mut request: Request<Body>) -> Result<Response<Driven>, BoxError>
+pub(super) async fn send<C>(connector: C, mut request: Request<Body>) -> Result<Response<ConnectionBody>, BoxError>
 where
     C: Service<Uri, Error: Into<BoxError>>,
     C::Response: Read + Write + Unpin + Send + 'static,
@@ -48,7 +48,7 @@ where
         response.as_mut().poll(cx)
     })
     .await?;
-    Ok(response.map(|body| Driven { body, connection, wakes: Arc::default() }))
+    Ok(response.map(|body| ConnectionBody { body, connection, wakes: Arc::default() }))
 }
 
 /// hyper sends the target as it is in the request, and no header of its own.
@@ -99,19 +99,19 @@ impl Wake for Wakes {
 }
 
 /// A response's body, with its connection unless that is in a task of its own.
-pub(super) struct Driven {
+pub(super) struct ConnectionBody {
     body: Incoming,
     connection: Connection,
     wakes: Arc<Wakes>,
 }
 
-impl From<Incoming> for Driven {
+impl From<Incoming> for ConnectionBody {
     fn from(body: Incoming) -> Self {
         Self { body, connection: None, wakes: Arc::default() }
     }
 }
 
-impl http_body::Body for Driven {
+impl http_body::Body for ConnectionBody {
     type Data = Bytes;
     type Error = hyper::Error;
 
@@ -165,12 +165,12 @@ mod tests {
     const HEAD: &[u8] = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n";
 
     /// A watch at a server, of which the request's head was read and the response's was sent.
-    async fn watch() -> (BodyStream<Driven>, TcpStream, String) {
+    async fn watch() -> (BodyStream<ConnectionBody>, TcpStream, String) {
         let (body, peer, head) = watched().await;
         (BodyStream::new(body), peer, head)
     }
 
-    async fn watched() -> (Driven, TcpStream, String) {
+    async fn watched() -> (ConnectionBody, TcpStream, String) {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}/api/v1/pods?watch=true", listener.local_addr().unwrap());
         let request = Request::get(&url).body(Body::empty()).unwrap();

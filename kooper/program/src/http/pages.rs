@@ -49,7 +49,7 @@ pub(super) enum Page {
 }
 
 /// The result of looking up a path.
-pub(super) enum Found {
+pub(super) enum PageLookup {
     Page(Page),
     /// No page for this request; the response has the reason.
     Nothing(Response<Full<Bytes>>),
@@ -79,20 +79,20 @@ impl Pages {
     }
 
     /// The page of a path, or the response if there is none.
-    pub(super) fn find(&self, method: &Method, path: &str) -> Found {
+    pub(super) fn find(&self, method: &Method, path: &str) -> PageLookup {
         let Some(page) = self.page(path) else {
             let status = self.status.iter().map(|_| "/status");
             let offers: Vec<&str> = status.chain(self.offers.iter().copied()).chain(self.routes.paths()).collect();
             let text = format!("no such page: this listener has {}\n", listed(&offers));
-            return Found::Nothing(text_response(StatusCode::NOT_FOUND, text));
+            return PageLookup::Nothing(text_response(StatusCode::NOT_FOUND, text));
         };
         if method == Method::GET || method == Method::HEAD {
-            return Found::Page(page);
+            return PageLookup::Page(page);
         }
         let text = format!("{path} takes GET and HEAD only\n");
         let mut rejection = text_response(StatusCode::METHOD_NOT_ALLOWED, text);
         rejection.headers_mut().insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
-        Found::Nothing(rejection)
+        PageLookup::Nothing(rejection)
     }
 
     fn page(&self, path: &str) -> Option<Page> {

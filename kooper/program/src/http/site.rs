@@ -13,7 +13,7 @@ use http_body_util::Full;
 use tokio::sync::{Mutex, Semaphore};
 use tokio::time::Instant;
 
-use super::pages::{Found, Page, Pages, later, text_response};
+use super::pages::{Page, PageLookup, Pages, later, text_response};
 use kooper_serving::{Limits, Source};
 
 /// Maximum number of concurrent requests of a source, except for probes.
@@ -30,7 +30,7 @@ pub(super) struct Site {
     is_local: bool,
     requests: Arc<Limits>,
     /// The metrics that were gathered last. It is locked while they are gathered.
-    metrics: Arc<Mutex<Option<Gathered>>>,
+    metrics: Arc<Mutex<Option<GatheredMetrics>>>,
     /// One status page is made at a time.
     turn: Arc<Semaphore>,
     #[cfg(feature = "cli")]
@@ -40,7 +40,7 @@ pub(super) struct Site {
 }
 
 /// Metrics, and when they were complete.
-struct Gathered {
+struct GatheredMetrics {
     response: Response<Full<Bytes>>,
     at: Instant,
 }
@@ -99,7 +99,7 @@ impl Site {
         let make = move || {
             // They are gathered to their end, even if the client is gone.
             let response = pages.show(Page::Metrics, None, false);
-            *last = Some(Gathered { response: response.clone(), at: Instant::now() });
+            *last = Some(GatheredMetrics { response: response.clone(), at: Instant::now() });
             response
         };
         made(Box::new(make)).await
@@ -125,8 +125,8 @@ impl Site {
             return text_response(StatusCode::FORBIDDEN, text);
         }
         let page = match self.pages.find(&request.method, request.uri.path()) {
-            Found::Page(page) => page,
-            Found::Nothing(response) => return response,
+            PageLookup::Page(page) => page,
+            PageLookup::Nothing(response) => return response,
         };
         let running = (!page.is_probe() || self.is_guarded()).then(|| self.requests.begin(source));
         if matches!(running, Some(None)) {

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::{INSTALLATION, Part, Ports, ProbePort, Security, USER, Volumes, WEBHOOKS, Workload, setting_file};
 use crate::alerts;
-use crate::rbac::{self, Place, Unruled};
+use crate::rbac::{self, Place, UnknownPermissions};
 use kooper_access::Controller;
 
 /// The seconds after the drain timeout in which the process has to end.
@@ -138,7 +138,7 @@ pub(crate) enum ManifestError {
     #[error("metrics or probes use port {port}: choose another one with `--webhook-port`")]
     WebhookPort { port: u16 },
     #[error(transparent)]
-    Unruled(#[from] Unruled),
+    UnknownPermissions(#[from] UnknownPermissions),
 }
 
 /// The usual resources: a controller mostly waits. The limit keeps a leak from the

@@ -26,7 +26,7 @@ pub(super) fn optional(condition: &str, value: &Value) -> Value {
 
 /// A document as the text of a template.
 pub(crate) fn render(document: &Value) -> Result<String, serde_saphyr::ser::Error> {
-    let mut marks = Marks::default();
+    let mut marks = Placeholders::default();
     let marked = marks.replace(document.clone());
     let text = escaped(&serde_saphyr::to_string(&marked)?);
     Ok(text.lines().map(|line| marks.line(line) + "\n").collect())
@@ -40,9 +40,9 @@ pub(crate) fn escaped(text: &str) -> String {
 /// The placeholders in a document, which are names, and the expressions that replace
 /// them.
 #[derive(Default)]
-struct Marks(Vec<Mark>);
+struct Placeholders(Vec<Placeholder>);
 
-struct Mark {
+struct Placeholder {
     name: String,
     /// The condition, if it is a field that may be absent.
     condition: Option<String>,
@@ -52,7 +52,7 @@ struct Mark {
     text: String,
 }
 
-impl Marks {
+impl Placeholders {
     /// Replaces expressions by names that are the same in every notation.
     fn replace(&mut self, value: Value) -> Value {
         match value {
@@ -84,25 +84,25 @@ impl Marks {
 
     fn add(&mut self, condition: Option<String>, is_value: bool, text: String) -> String {
         let name = format!("KooperExpression{}End", self.0.len());
-        self.0.push(Mark { name: name.clone(), condition, is_value, text });
+        self.0.push(Placeholder { name: name.clone(), condition, is_value, text });
         name
     }
 
     /// Replaces the names with their expressions.
     fn inlined(&self, line: &str) -> String {
-        let text = |line: String, mark: &Mark| {
-            let line = match mark.is_value {
-                true => line.replace(&format!("\"{}\"", mark.name), &mark.text),
+        let text = |line: String, placeholder: &Placeholder| {
+            let line = match placeholder.is_value {
+                true => line.replace(&format!("\"{}\"", placeholder.name), &placeholder.text),
                 false => line,
             };
-            line.replace(&mark.name, &mark.text)
+            line.replace(&placeholder.name, &placeholder.text)
         };
         self.0.iter().fold(line.to_owned(), text)
     }
 
     fn line(&self, line: &str) -> String {
-        let optional = self.0.iter().filter(|mark| line.contains(&mark.name));
-        match optional.filter_map(|mark| mark.condition.as_ref()).next() {
+        let optional = self.0.iter().filter(|placeholder| line.contains(&placeholder.name));
+        match optional.filter_map(|placeholder| placeholder.condition.as_ref()).next() {
             Some(condition) => format!("{{{{- if {condition} }}}}\n{}\n{{{{- end }}}}", self.inlined(line)),
             None => self.inlined(line),
         }

@@ -3,7 +3,7 @@
 
 use kube::Client;
 
-use crate::cli::objects::{Found, Pages, scopes};
+use crate::cli::objects::{FoundObjects, Pages, scopes};
 use crate::cli::verdict::Verdict;
 use kooper_access::Controller;
 use kooper_access::internal::Installation;
@@ -18,7 +18,7 @@ const PAGES: usize = 20;
 #[derive(Default)]
 struct ForgottenFinalizers {
     /// Those that are being deleted, if there are any.
-    found: Found,
+    found: FoundObjects,
     /// `true` if the objects are being deleted, which lasts until the finalizer is
     /// removed.
     terminating: bool,

@@ -9,7 +9,7 @@ use kube::api::{Api, DynamicObject, ListParams};
 use kube::{Client, ResourceExt};
 use serde::de::DeserializeOwned;
 
-use crate::cli::lease::{Mark, holder};
+use crate::cli::lease::{LeaseOwnerMark, holder};
 use crate::cli::objects::{unless_forbidden, untyped};
 use crate::manifests::INSTALLATION;
 use crate::rbac::Place;
@@ -111,7 +111,7 @@ pub(in crate::cli) fn overlaps(
             if namespace == own_namespace && own_names.contains(&name) {
                 continue;
             }
-            let Some(mark) = Mark::of(lease) else { continue };
+            let Some(mark) = LeaseOwnerMark::of(lease) else { continue };
             if (mark.program(), mark.controller) != (&*place.installation.program, controller.name()) {
                 continue;
             }

@@ -3,12 +3,12 @@
 use kube::api::Api;
 use kube::{Client, ResourceExt};
 
-use crate::cli::objects::{Found, Pages, resource};
+use crate::cli::objects::{FoundObjects, Pages, resource};
 use kooper_access::Controller;
 
 /// The objects outside of the controller's namespaces that have its finalizer.
-pub(super) async fn left_behind(client: &Client, controller: &Controller) -> kube::Result<Found> {
-    let mut found = Found::default();
+pub(super) async fn left_behind(client: &Client, controller: &Controller) -> kube::Result<FoundObjects> {
+    let mut found = FoundObjects::default();
     let Some(finalizers) = controller.finalizers().filter(|_| !controller.namespaces().is_empty()) else {
         return Ok(found);
     };

@@ -28,7 +28,7 @@ pub(super) struct Folder {
 
 /// The properties of a server that survive a restart.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Kept {
+pub(super) struct SavedServer {
     pub(super) port: u16,
     /// In PEM, as the server formats them.
     pub(super) credentials: String,
@@ -82,14 +82,14 @@ impl Folder {
     }
 
     /// Reads what the last run kept; `None` on the first run, and if the file is damaged.
-    pub(super) fn kept(&mut self) -> Option<Kept> {
+    pub(super) fn kept(&mut self) -> Option<SavedServer> {
         let mut text = String::new();
         self.kept.rewind().and_then(|()| self.kept.read_to_string(&mut text)).ok()?;
         serde_json::from_str(&text).ok()
     }
 
     /// Keeps port and credentials for the next run. The file is written in place, because it is also the lock.
-    pub(super) fn keep(&mut self, kept: &Kept) -> Result<(), FolderError> {
+    pub(super) fn keep(&mut self, kept: &SavedServer) -> Result<(), FolderError> {
         let text = serde_json::to_vec(kept).unwrap_or_default();
         let file = &mut self.kept;
         let written = file.rewind().and_then(|()| file.set_len(0)).and_then(|()| file.write_all(&text));
@@ -139,24 +139,24 @@ fn unwritten(path: &Path, error: io::Error) -> FolderError {
 }
 
 /// The folder for all programs.
-struct Base {
+struct BaseFolder {
     path: PathBuf,
     /// `true` for a folder of temporary files, in which other users may write, too.
     is_temporary: bool,
 }
 
 /// The folders for all programs: the user's state, and temporary files if that cannot be written.
-fn bases() -> Vec<Base> {
+fn bases() -> Vec<BaseFolder> {
     let absolute = |name| env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
     let home = || env::home_dir().filter(|home| home.is_absolute()).map(|home| home.join(".local").join("state"));
     let own = if cfg!(windows) { absolute("LOCALAPPDATA") } else { absolute("XDG_STATE_HOME").or_else(home) };
     let (own, temporary) = (own.map(|path| (path, false)), (env::temp_dir(), true));
     let all = own.into_iter().chain([temporary]);
-    all.map(|(path, is_temporary)| Base { path: path.join("kooper"), is_temporary }).collect()
+    all.map(|(path, is_temporary)| BaseFolder { path: path.join("kooper"), is_temporary }).collect()
 }
 
 /// Refuses a place among temporary files if another user could put other files into it.
-fn check(base: &Base) -> Result<(), FolderError> {
+fn check(base: &BaseFolder) -> Result<(), FolderError> {
     let Some(above) = base.path.parent().filter(|_| base.is_temporary) else { return Ok(()) };
     is_protected(above).map_err(|error| FolderError::Unusable { path: base.path.display().to_string(), error })
 }
@@ -231,10 +231,10 @@ mod tests {
     #[test]
     fn what_is_kept_is_there_the_next_time() {
         let base = tempdir().expect("a folder");
-        let kept = Kept { port: 6443, credentials: "secret".to_owned() };
+        let kept = SavedServer { port: 6443, credentials: "secret".to_owned() };
         let mut folder = take(&base);
         assert_eq!(folder.kept(), None);
-        folder.keep(&Kept { port: 1, credentials: "a much longer secret".to_owned() }).expect("it is written");
+        folder.keep(&SavedServer { port: 1, credentials: "a much longer secret".to_owned() }).expect("it is written");
         folder.keep(&kept).expect("it is written");
         drop(folder);
         let mut folder = take(&base);
@@ -260,7 +260,7 @@ mod tests {
 
         let base = tempdir().expect("a folder");
         let mut folder = take(&base);
-        folder.keep(&Kept { port: 1, credentials: "secret".to_owned() }).expect("it is written");
+        folder.keep(&SavedServer { port: 1, credentials: "secret".to_owned() }).expect("it is written");
         folder.write_kubeconfig("one").expect("it is written");
         folder.write_kubeconfig("two").expect("it is written again");
         assert_eq!(fs::read_to_string(folder.kubeconfig()).expect("it is there"), "two");
@@ -284,7 +284,7 @@ mod tests {
         fs::create_dir_all(&temporary).expect("folders");
         let set = |path: &Path, mode| fs::set_permissions(path, fs::Permissions::from_mode(mode)).expect("it is ours");
         let refused = |path: &Path, is_temporary| {
-            let checked = check(&Base { path: path.join("kooper"), is_temporary });
+            let checked = check(&BaseFolder { path: path.join("kooper"), is_temporary });
             checked.err().map(|error| error.to_string()).unwrap_or_default()
         };
         let link = base.path().join("link");

@@ -25,12 +25,12 @@ impl Identity {
         let known = rbac::known(controllers, place);
         let mut namespaces: Vec<_> = known.keys().filter_map(|grant| grant.namespace.clone()).collect();
         namespaces.dedup();
-        match rbac::ruled(controllers) {
+        match rbac::ensure_known(controllers) {
             Ok(()) => Self { user, documents: rbac::documents(&known, place), namespaces, unrestricted: None },
-            Err(unruled) => {
+            Err(unknown) => {
                 let mut documents = rbac::documents(&rbac::Grants::new(), place);
                 documents.push(everything(place));
-                Self { user, documents, namespaces, unrestricted: Some(unruled.to_string()) }
+                Self { user, documents, namespaces, unrestricted: Some(unknown.to_string()) }
             }
         }
     }

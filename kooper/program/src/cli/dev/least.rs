@@ -11,35 +11,35 @@ const WORD: &str = "hello";
 /// A field for which no value could be generated.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("no value was found for `{field}`: {reason}")]
-pub(super) struct Unmade {
+pub(super) struct SampleError {
     field: String,
     reason: &'static str,
 }
 
 /// Generates the fields that a schema requires, without metadata and status. Patterns and CEL rules
 /// are left to the API server.
-pub(super) fn object(schema: &Value) -> Result<Map<String, Value>, Unmade> {
-    let mut maker = Maker { path: Vec::new() };
+pub(super) fn object(schema: &Value) -> Result<Map<String, Value>, SampleError> {
+    let mut generator = SampleGenerator { path: Vec::new() };
     let mut schema = merged(schema);
     if let Some(required) = schema["required"].as_array_mut() {
         let others = ["apiVersion", "kind", "metadata", "status"];
         required.retain(|field| field.as_str().is_some_and(|field| !others.contains(&field)));
     }
-    match maker.object(&schema, 0)? {
+    match generator.object(&schema, 0)? {
         Value::Object(fields) => Ok(fields),
         _ => Ok(Map::new()),
     }
 }
 
 /// Generates values. Each `nth` value differs from the others, as items of a set have to.
-struct Maker {
+struct SampleGenerator {
     path: Vec<String>,
 }
 
-impl Maker {
-    fn value(&mut self, schema: &Value, nth: usize) -> Result<Value, Unmade> {
+impl SampleGenerator {
+    fn value(&mut self, schema: &Value, nth: usize) -> Result<Value, SampleError> {
         if self.path.len() > DEEPEST {
-            return Err(self.unmade("the schema is too deep"));
+            return Err(self.error("the schema is too deep"));
         }
         let schema = merged(schema);
         let set = |key: &str| schema[key] == json!(true);
@@ -50,7 +50,7 @@ impl Maker {
         if let Some(values) = schema["enum"].as_array() {
             let values: Vec<_> = values.iter().filter(|value| !value.is_null()).collect();
             let value = values.get(nth % values.len().max(1));
-            return value.map(|value| (*value).clone()).ok_or_else(|| self.unmade("its `enum` is empty"));
+            return value.map(|value| (*value).clone()).ok_or_else(|| self.error("its `enum` is empty"));
         }
         if set("x-kubernetes-int-or-string") {
             return Ok(json!(nth + 1));
@@ -68,7 +68,7 @@ impl Maker {
         }
     }
 
-    fn object(&mut self, schema: &Value, nth: usize) -> Result<Value, Unmade> {
+    fn object(&mut self, schema: &Value, nth: usize) -> Result<Value, SampleError> {
         let mut made = Map::new();
         let required = schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str);
         for field in required {
@@ -93,18 +93,18 @@ impl Maker {
         Ok(Value::Object(made))
     }
 
-    fn field(&mut self, field: &str, schema: &Value, nth: usize) -> Result<Value, Unmade> {
+    fn field(&mut self, field: &str, schema: &Value, nth: usize) -> Result<Value, SampleError> {
         self.path.push(field.to_owned());
         let made = self.value(schema, nth);
         self.path.pop();
         made
     }
 
-    fn array(&mut self, schema: &Value) -> Result<Value, Unmade> {
+    fn array(&mut self, schema: &Value) -> Result<Value, SampleError> {
         (0..size(&schema["minItems"])).map(|nth| self.field(&format!("[{nth}]"), &schema["items"], nth)).collect()
     }
 
-    fn number(&self, schema: &Value, nth: usize, whole: bool) -> Result<Value, Unmade> {
+    fn number(&self, schema: &Value, nth: usize, whole: bool) -> Result<Value, SampleError> {
         let bound = |key: &str| schema[key].as_f64();
         let excluded = |key: &str| schema[key] == json!(true);
         let step = bound("multipleOf").filter(|step| *step > 0.0).unwrap_or(1.0);
@@ -118,7 +118,7 @@ impl Maker {
         let first = if whole || bound("multipleOf").is_some() { (least / step).ceil() * step } else { least };
         let value = first + step * f64::from(u16::try_from(nth).unwrap_or(u16::MAX));
         if value > most {
-            return Err(self.unmade("its limits allow no value"));
+            return Err(self.error("its limits allow no value"));
         }
         if whole || value.fract() == 0.0 {
             #[expect(clippy::cast_possible_truncation, reason = "it is whole, and within the limits of the schema")]
@@ -127,8 +127,8 @@ impl Maker {
         Ok(json!(value))
     }
 
-    fn unmade(&self, reason: &'static str) -> Unmade {
-        Unmade { field: self.path.join(".").replace(".[", "["), reason }
+    fn error(&self, reason: &'static str) -> SampleError {
+        SampleError { field: self.path.join(".").replace(".[", "["), reason }
     }
 }
 

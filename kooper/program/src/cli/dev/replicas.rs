@@ -20,7 +20,7 @@ use super::super::args::{Listen, Settings};
 use super::super::invocation::Invocation;
 use super::super::run::{GRACE, Run, Supervisor};
 use super::super::signals::Signals;
-use super::super::webhooks::{self, Served};
+use super::super::webhooks::{self, WebhookServer};
 use super::super::{FAILED, connect};
 use crate::block_on::block_on;
 use crate::manifests::unelected;
@@ -102,7 +102,7 @@ pub(super) fn run_child(invocation: &Invocation<'_>) -> Result<ExitCode, BoxErro
         drop(io::copy(&mut io::stdin().lock(), &mut io::sink()));
         stop.cancel();
     });
-    run.operate(supervisor, controllers, listeners, Served::default(), Some(connection))
+    run.operate(supervisor, controllers, listeners, WebhookServer::default(), Some(connection))
 }
 
 /// The replicas, and what the user writes about them.

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::NAMESPACE;
 use super::apply;
 use super::greeting::Applied;
-use super::least::{self, Unmade};
+use super::least::{self, SampleError};
 use crate::cli::document::{self, Document, DocumentError};
 use kooper_access::Controller;
 use kooper_access::internal;
@@ -20,7 +20,7 @@ const NAME: &str = "hello";
 /// A generated object of a kind, or why it cannot be generated.
 struct Sample<'a> {
     kind: &'a KindInfo,
-    made: Result<Document, Unmade>,
+    made: Result<Document, SampleError>,
 }
 
 /// The objects of the controllers' sample files; each file is read once.
@@ -97,7 +97,7 @@ impl Sample<'_> {
     }
 }
 
-fn make(controller: &Controller) -> Result<Document, Unmade> {
+fn make(controller: &Controller) -> Result<Document, SampleError> {
     let kind = controller.kind_info();
     let mut object = match controller.crd() {
         Some((crd, _)) => {

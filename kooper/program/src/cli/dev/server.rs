@@ -6,7 +6,7 @@ use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use kooper_apiserver::{ApiServer, Credentials};
 
 use super::MOST_PORTS;
-use super::folder::{Folder, FolderError, Kept};
+use super::folder::{Folder, FolderError, SavedServer};
 
 /// The usual port of a Kubernetes API server.
 const PORT: u16 = 6443;
@@ -41,7 +41,7 @@ pub(super) async fn start(
     if port.is_none() && used != usual {
         notes.push(format!("port {usual} is taken: the API server is on {used}"));
     }
-    folder.keep(&Kept { port: used, credentials: credentials.to_pem() })?;
+    folder.keep(&SavedServer { port: used, credentials: credentials.to_pem() })?;
     folder.write_kubeconfig(&server.kubeconfig())?;
     Ok(server)
 }

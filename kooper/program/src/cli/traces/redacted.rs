@@ -86,9 +86,9 @@ mod tests {
 
     /// Keeps what is exported.
     #[derive(Clone, Debug, Default)]
-    struct Kept(Arc<Mutex<Vec<SpanData>>>);
+    struct SpanKeeper(Arc<Mutex<Vec<SpanData>>>);
 
-    impl SpanExporter for Kept {
+    impl SpanExporter for SpanKeeper {
         fn export(&self, batch: Vec<SpanData>) -> impl Future<Output = OTelSdkResult> + Send {
             self.0.lock().extend(batch);
             ready(Ok(()))
@@ -98,7 +98,7 @@ mod tests {
     #[test]
     fn no_field_event_or_status_of_a_span_has_a_secret() {
         remember("spans-5c81");
-        let kept = Kept::default();
+        let kept = SpanKeeper::default();
         let provider = SdkTracerProvider::builder().with_simple_exporter(Redacted(kept.clone())).build();
         let layer = tracing_opentelemetry::layer().with_tracer(provider.tracer("test"));
         let error = std::io::Error::other("cannot reach postgres://me:spans-5c81@db/shop");

@@ -33,7 +33,7 @@ const LOG_EVERY: Duration = Duration::from_secs(60);
 #[derive(Debug)]
 pub(crate) struct Sender {
     runtime: Runtime,
-    client: Quiet<Client>,
+    client: WithoutDebug<Client>,
     endpoint: Uri,
     timeout: Duration,
     failures: Mutex<SendFailures>,
@@ -64,7 +64,7 @@ impl Sender {
             built?.build()
         };
         let (endpoint, timeout) = (collector.endpoint.clone(), collector.timeout);
-        Ok(Self { runtime, client: Quiet(client), endpoint, timeout, failures: Mutex::default() })
+        Ok(Self { runtime, client: WithoutDebug(client), endpoint, timeout, failures: Mutex::default() })
     }
 
     /// Sends a request. The client's own logs and spans are dropped: its spans would
@@ -172,9 +172,9 @@ impl SendFailures {
 }
 
 /// A value without `Debug` output.
-struct Quiet<T>(T);
+struct WithoutDebug<T>(T);
 
-impl<T> std::fmt::Debug for Quiet<T> {
+impl<T> std::fmt::Debug for WithoutDebug<T> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("..")
     }

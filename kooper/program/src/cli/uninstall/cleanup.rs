@@ -7,7 +7,7 @@ use tokio::time::{Instant, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 
 use super::super::run::{GRACE, operator};
-use super::held::{Fate, Held};
+use super::finalized::{FinalizedObjects, FinalizerAction};
 use super::retry::settled;
 use super::{PAUSE, Uninstall, UninstallError};
 use crate::metrics::Prometheus;
@@ -25,7 +25,7 @@ struct Running {
 
 impl Uninstall<'_> {
     /// Runs the controllers until no object has a finalizer of the program.
-    pub(super) async fn clean_up(&self, cleaning: &[Held], metrics: Prometheus) -> Result<(), BoxError> {
+    pub(super) async fn clean_up(&self, cleaning: &[FinalizedObjects], metrics: Prometheus) -> Result<(), BoxError> {
         let running = self.operate(cleaning, metrics)?;
         let ended = tokio::select! {
             released = self.wait(cleaning) => released,
@@ -43,20 +43,20 @@ impl Uninstall<'_> {
 
     /// Waits until no object has a finalizer of the program, and does meanwhile what
     /// needs no cleanup.
-    async fn wait(&self, cleaning: &[Held]) -> Result<(), BoxError> {
+    async fn wait(&self, cleaning: &[FinalizedObjects]) -> Result<(), BoxError> {
         loop {
             let begin = Instant::now();
             let mut left = Vec::new();
-            for held in cleaning {
-                let found = match held.prepare(&self.client).await {
-                    Ok(()) => held.find(&self.client).await,
+            for finalized in cleaning {
+                let found = match finalized.prepare(&self.client).await {
+                    Ok(()) => finalized.find(&self.client).await,
                     Err(error) => Err(error),
                 };
                 match settled(found)? {
                     Ok(found) if found.count == 0 => {}
-                    Ok(found) => left.push(format!("{} still have the finalizer: {found}", held.resource())),
+                    Ok(found) => left.push(format!("{} still have the finalizer: {found}", finalized.resource())),
                     Err(problem) => {
-                        left.push(format!("{} cannot be read or changed: {problem}", held.resource()));
+                        left.push(format!("{} cannot be read or changed: {problem}", finalized.resource()));
                     }
                 }
             }
@@ -70,18 +70,20 @@ impl Uninstall<'_> {
     }
 
     /// Runs the controllers that have objects to clean up, for nothing else.
-    fn operate(&self, cleaning: &[Held], metrics: Prometheus) -> Result<Running, BoxError> {
+    fn operate(&self, cleaning: &[FinalizedObjects], metrics: Prometheus) -> Result<Running, BoxError> {
         let mut operated = Vec::new();
         for mut controller in self.invocation.controllers()? {
-            let Some(held) = cleaning.iter().find(|held| held.controller == controller.name()) else { continue };
-            let retirement = match held.fate {
-                Fate::Release => continue,
-                Fate::ReleaseLive | Fate::Delete => Retirement::Deleted,
-                Fate::CleanUp => Retirement::All,
+            let Some(finalized) = cleaning.iter().find(|finalized| finalized.controller == controller.name()) else {
+                continue;
+            };
+            let retirement = match finalized.action {
+                FinalizerAction::Release => continue,
+                FinalizerAction::ReleaseLive | FinalizerAction::Delete => Retirement::Deleted,
+                FinalizerAction::CleanUp => Retirement::All,
             };
             controller.retire(retirement);
             controller.set_own_namespace(&self.place.namespace);
-            if held.namespaces.is_empty() {
+            if finalized.namespaces.is_empty() {
                 controller.set_namespaces(Vec::new());
             }
             operated.push(controller);

@@ -13,7 +13,7 @@ use serde_json::json;
 
 use super::super::objects::{unless_forbidden, untyped};
 use super::leases;
-use crate::cli::lease::{Mark, cautious_now, holder};
+use crate::cli::lease::{LeaseOwnerMark, cautious_now, holder};
 use crate::manifests::{INSTALLATION, workload_name};
 use crate::rbac::Place;
 
@@ -60,7 +60,7 @@ pub(super) async fn other(client: &Client, controllers: &[Controller], place: &P
     }
     let (own, now) = (leases::of(controllers, place), cautious_now());
     let is_other = |lease: &Lease| {
-        let (Some(_), Some(mark)) = (holder(lease, now), Mark::of(lease)) else { return false };
+        let (Some(_), Some(mark)) = (holder(lease, now), LeaseOwnerMark::of(lease)) else { return false };
         let (namespace, name) = (lease.namespace().unwrap_or_default(), lease.name_any());
         let is_own = mark.installation == place.account() && namespace == place.lease_namespace;
         programs.contains(mark.program()) && !is_own && !own.iter().any(|lease| lease.is(&namespace, &name))

@@ -23,7 +23,7 @@ pub(super) struct LeaseName {
 }
 
 /// The result of looking up a Lease.
-pub(super) enum Found {
+pub(super) enum LeaseLookup {
     None,
     /// It stays, for this reason.
     Kept(String),
@@ -64,26 +64,26 @@ pub(super) fn of(controllers: &[Controller], place: &Place) -> BTreeSet<LeaseNam
 
 /// Finds a Lease as it is at a time. One that is held belongs to a process that was not stopped. The map of shards names
 /// no holder: members work by it while they hold their own Leases.
-pub(super) async fn find(client: &Client, name: &LeaseName, now: Timestamp) -> kube::Result<Found> {
+pub(super) async fn find(client: &Client, name: &LeaseName, now: Timestamp) -> kube::Result<LeaseLookup> {
     let api: Api<Lease> = Api::namespaced(client.clone(), &name.namespace);
     let found = find_one(&api, &name.name, now).await?;
     // A member that joins after this changes the map, which is then not deleted.
-    for member in name.members.iter().filter(|_| matches!(found, Found::Free(_))) {
-        if let kept @ (Found::Held(_) | Found::Kept(_)) = find_one(&api, member, now).await? {
+    for member in name.members.iter().filter(|_| matches!(found, LeaseLookup::Free(_))) {
+        if let kept @ (LeaseLookup::Held(_) | LeaseLookup::Kept(_)) = find_one(&api, member, now).await? {
             return Ok(kept);
         }
     }
     Ok(found)
 }
 
-async fn find_one(api: &Api<Lease>, name: &str, now: Timestamp) -> kube::Result<Found> {
+async fn find_one(api: &Api<Lease>, name: &str, now: Timestamp) -> kube::Result<LeaseLookup> {
     Ok(match api.get_opt(name).await {
-        Ok(None) => Found::None,
+        Ok(None) => LeaseLookup::None,
         Ok(Some(lease)) => match holder(&lease, now) {
-            Some(holder) => Found::Held(holder.to_owned()),
-            None => Found::Free(Box::new(lease)),
+            Some(holder) => LeaseLookup::Held(holder.to_owned()),
+            None => LeaseLookup::Free(Box::new(lease)),
         },
-        Err(kube::Error::Api(status)) if status.code == 403 => Found::Kept(status.message),
+        Err(kube::Error::Api(status)) if status.code == 403 => LeaseLookup::Kept(status.message),
         Err(error) => return Err(error),
     })
 }

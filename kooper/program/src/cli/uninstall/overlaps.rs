@@ -10,7 +10,7 @@ use kube::Client;
 
 use super::installed;
 use crate::cli::check::instances::{self, Overlap};
-use crate::cli::lease::{Mark, cautious_now, holder};
+use crate::cli::lease::{LeaseOwnerMark, cautious_now, holder};
 use crate::rbac::Place;
 
 /// The maximum length of a hostname that the kubelet sets: it cuts the name of the pod.
@@ -32,7 +32,8 @@ pub(super) async fn find(
     if may_list(client, "coordination.k8s.io", "leases").await? {
         let (mut leases, _) = instances::leases(client, place).await?;
         // The Deployment that is to be stopped may have its Leases in a namespace that this command does not know.
-        let has_same_name = |lease: &Lease| Mark::of(lease).is_some_and(|mark| mark.installation == place.account());
+        let has_same_name =
+            |lease: &Lease| LeaseOwnerMark::of(lease).is_some_and(|mark| mark.installation == place.account());
         if leases.iter().any(has_same_name) {
             let pods = match installed::pods(client, place).await {
                 Err(kube::Error::Api(status)) if status.code == 403 => Vec::new(),

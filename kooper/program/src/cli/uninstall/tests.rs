@@ -46,12 +46,14 @@ async fn a_webhook_that_rejects_the_change_of_an_object_ends_the_command_whateve
     let ours = [(controller.kind_info().resource(), None)].into();
     let definitions = Definitions { ours, kept: Vec::new() };
     let orphan = UninstallSettings { orphan: true, ..UninstallSettings::default() };
-    for (chosen, fate) in [(orphan, Fate::Release), (UninstallSettings::default(), Fate::Delete)] {
-        let held = Held::of(&controller, &definitions, &chosen).expect("it has a finalizer");
-        assert_eq!(held.fate, fate);
+    for (chosen, action) in
+        [(orphan, FinalizerAction::Release), (UninstallSettings::default(), FinalizerAction::Delete)]
+    {
+        let finalized = FinalizedObjects::of(&controller, &definitions, &chosen).expect("it has a finalizer");
+        assert_eq!(finalized.action, action);
         for (code, words, is_by_webhook) in REJECTIONS {
-            let ended = message(held.prepare(&client(&found, code, words)).await);
-            assert_eq!(ended, is_by_webhook.then(|| words.to_owned()), "{fate:?}, {code}");
+            let ended = message(finalized.prepare(&client(&found, code, words)).await);
+            assert_eq!(ended, is_by_webhook.then(|| words.to_owned()), "{action:?}, {code}");
         }
     }
 }

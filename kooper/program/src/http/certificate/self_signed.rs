@@ -26,9 +26,9 @@ const BEFORE: Duration = DAY;
 const NAMES: [&str; 3] = ["localhost", "127.0.0.1", "::1"];
 
 /// A certificate of this process.
-pub(super) struct SelfSigned(Mutex<Made>);
+pub(super) struct SelfSigned(Mutex<IssuedCertificate>);
 
-struct Made {
+struct IssuedCertificate {
     acceptor: TlsAcceptor,
     at: Timestamp,
 }
@@ -44,7 +44,7 @@ pub(crate) enum MakeError {
 
 impl SelfSigned {
     pub(super) fn new() -> Result<Self, MakeError> {
-        Ok(Self(Mutex::new(Made::new(clock::wall())?)))
+        Ok(Self(Mutex::new(IssuedCertificate::new(clock::wall())?)))
     }
 
     /// Returns the TLS acceptor. A certificate that cannot be renewed stays in use.
@@ -54,7 +54,7 @@ impl SelfSigned {
         // A clock that was set back made one that is not valid yet.
         let is_due = now.duration_since(made.at).unsigned_abs() >= RENEWED;
         if is_due {
-            match Made::new(now) {
+            match IssuedCertificate::new(now) {
                 Ok(new) => *made = new,
                 Err(error) => {
                     tracing::warn!("{error}; the previous one stays in use for another day");
@@ -66,7 +66,7 @@ impl SelfSigned {
     }
 }
 
-impl Made {
+impl IssuedCertificate {
     fn new(at: Timestamp) -> Result<Self, MakeError> {
         let since_1970 = Duration::from_secs(u64::try_from(at.as_second()).unwrap_or_default());
         let now = date_time_ymd(1970, 1, 1) + since_1970;

@@ -8,7 +8,7 @@ use serde_json::json;
 
 use super::definitions::Definitions;
 use crate::cli::args::UninstallSettings;
-use crate::cli::objects::{Found, Metadata, Pages, resource, scopes};
+use crate::cli::objects::{FoundObjects, Metadata, Pages, resource, scopes};
 use kooper_access::Controller;
 use kooper_runtime::internal::call::finalizer::Finalizers;
 use kooper_runtime::internal::error::refusal::{is_conflict, is_not_found};
@@ -19,7 +19,7 @@ const AT_A_TIME: usize = 8;
 
 /// The treatment of objects with a finalizer of the program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Fate {
+pub(super) enum FinalizerAction {
     /// They only lose the finalizer.
     Release,
     /// They only lose the finalizer, unless they are being deleted: then they are
@@ -32,29 +32,29 @@ pub(super) enum Fate {
 }
 
 /// The objects of one controller.
-pub(super) struct Held {
+pub(super) struct FinalizedObjects {
     pub(super) controller: String,
-    pub(super) fate: Fate,
+    pub(super) action: FinalizerAction,
     /// Where they are; empty for all namespaces.
     pub(super) namespaces: Vec<String>,
     kind: KindInfo,
     finalizers: Finalizers,
 }
 
-impl Held {
+impl FinalizedObjects {
     /// The objects of a controller; `None` if it sets no finalizer.
     pub(super) fn of(controller: &Controller, definitions: &Definitions, chosen: &UninstallSettings) -> Option<Self> {
         let (finalizers, kind) = (controller.finalizers()?, controller.kind_info().clone());
         let removed = definitions.ours.contains_key(&kind.resource());
-        let fate = match (chosen.orphan, chosen.keep_crds, removed) {
-            (true, ..) => Fate::Release,
-            (false, true, _) => Fate::ReleaseLive,
-            (false, false, true) => Fate::Delete,
-            (false, false, false) => Fate::CleanUp,
+        let action = match (chosen.orphan, chosen.keep_crds, removed) {
+            (true, ..) => FinalizerAction::Release,
+            (false, true, _) => FinalizerAction::ReleaseLive,
+            (false, false, true) => FinalizerAction::Delete,
+            (false, false, false) => FinalizerAction::CleanUp,
         };
         // A CRD is only removed when its objects in all namespaces are.
         let namespaces = if removed || !kind.namespaced { Vec::new() } else { controller.namespaces().to_vec() };
-        Some(Self { controller: controller.name().to_owned(), fate, namespaces, kind, finalizers })
+        Some(Self { controller: controller.name().to_owned(), action, namespaces, kind, finalizers })
     }
 
     pub(super) fn resource(&self) -> String {
@@ -88,8 +88,8 @@ impl Held {
     }
 
     /// Finds the objects.
-    pub(super) async fn find(&self, client: &Client) -> Result<Found, kube::Error> {
-        let mut found = Found::default();
+    pub(super) async fn find(&self, client: &Client) -> Result<FoundObjects, kube::Error> {
+        let mut found = FoundObjects::default();
         for scope in scopes(client, &self.kind, &self.namespaces) {
             let mut pages = Pages::new(scope);
             while let Some(page) = pages.next().await? {
@@ -126,19 +126,19 @@ impl Held {
             None => Api::all_with(client.clone(), &resource),
         };
         let (name, uid) = (object.name_any(), object.uid());
-        let done = match (self.fate, object.metadata.deletion_timestamp.is_some()) {
-            (Fate::Release, _) | (Fate::ReleaseLive, false) => {
+        let done = match (self.action, object.metadata.deletion_timestamp.is_some()) {
+            (FinalizerAction::Release, _) | (FinalizerAction::ReleaseLive, false) => {
                 let finalizers = self.finalizers.removed(object.finalizers());
                 let patch = json!({"metadata": {
                     "uid": uid, "resourceVersion": object.resource_version(), "finalizers": finalizers,
                 }});
                 api.patch_metadata(&name, &PatchParams::default(), &Patch::Merge(patch)).await.map(drop)
             }
-            (Fate::Delete, false) => {
+            (FinalizerAction::Delete, false) => {
                 let same = Preconditions { uid, resource_version: None };
                 api.delete(&name, &DeleteParams::background().preconditions(same)).await.map(drop)
             }
-            (Fate::ReleaseLive | Fate::Delete | Fate::CleanUp, _) => Ok(()),
+            (FinalizerAction::ReleaseLive | FinalizerAction::Delete | FinalizerAction::CleanUp, _) => Ok(()),
         };
         match done {
             // It has changed, or was removed: the next round finds out.
