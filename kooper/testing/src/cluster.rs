@@ -38,7 +38,7 @@ pub use kooper_runtime::internal::object::named::Named;
 pub(super) use mortal::{KILLED, mortal};
 pub use run::Running;
 use server::Server;
-pub(super) use settle::{Restless, State, is_noise, is_paused};
+pub(super) use settle::{State, Unsettled, is_noise, is_paused};
 
 /// The name of the program of the controllers that run on a cluster, of its
 /// ServiceAccount and of its roles; the field manager of what the test applies.

@@ -14,9 +14,9 @@ mod outcome;
 mod plan;
 mod problem;
 mod process;
+mod recorder;
 mod reference;
 mod scenario;
-mod tape;
 mod text;
 mod trial;
 
@@ -337,19 +337,18 @@ impl Exploration {
         });
         let writes = outcome.written.iter().flat_map(|written| {
             let (of, nth) = (written.what.clone(), written.nth);
-            let handed_over = has_shards.then_some(trial::Mishap::HandedOver);
-            let mishaps = trial::Mishap::ALL.into_iter().chain(handed_over);
+            let handed_over = has_shards.then_some(trial::WriteFault::HandedOver);
+            let mishaps = trial::WriteFault::ALL.into_iter().chain(handed_over);
             mishaps.map(move |mishap| Trial::Write { of: of.clone(), nth, mishap })
         });
         let prefixes = (1..=outcome.written.len()).flat_map(|writes| {
-            let mishaps = trial::Mishap::ALL.into_iter();
+            let mishaps = trial::WriteFault::ALL.into_iter();
             let mishaps = mishaps.filter(move |mishap| writes <= FAILURES || !mishap.is_retried());
             mishaps.map(move |mishap| Trial::Prefix { writes, mishap })
         });
-        let events = outcome
-            .events
-            .iter()
-            .flat_map(|(of, nth)| trial::Gap::ALL.map(move |gap| Trial::Event { of: of.clone(), nth: *nth, gap }));
+        let events = outcome.events.iter().flat_map(|(of, nth)| {
+            trial::EventFault::ALL.map(move |gap| Trial::Event { of: of.clone(), nth: *nth, gap })
+        });
         let storms = (0..plan::storms().unwrap_or(STORMS))
             .map(|number| Trial::Storm { seed: self.seed.wrapping_add(number), again: None });
         let sequences = Sequence::all(self.desired.len()).into_iter().map(Trial::Sequence);
@@ -410,7 +409,8 @@ impl References<'_> {
 
     /// Returns descriptions of everything that is compared only in part, sorted.
     fn partly(&self) -> Vec<String> {
-        let all: BTreeSet<_> = self.learned.values().flat_map(Reference::blind).map(|one| one.to_string()).collect();
+        let all: BTreeSet<_> =
+            self.learned.values().flat_map(Reference::uncompared).map(|one| one.to_string()).collect();
         all.into_iter().collect()
     }
 }

@@ -19,7 +19,7 @@ const LIMIT: Duration = Duration::from_secs(12 * 3600);
 
 /// Objects that changed until the end.
 #[derive(Debug)]
-pub(crate) struct Restless(pub(crate) Vec<String>);
+pub(crate) struct Unsettled(pub(crate) Vec<String>);
 
 /// Returns whether the objects of a resource are Leases or Events, which change even while a
 /// cluster is at rest.
@@ -70,7 +70,7 @@ impl Cluster {
                 is_paused(),
                 "{caller}: `settle` needs a paused clock: write `#[kooper::test(start_paused = true)]`"
             );
-            if let Err(Restless(objects)) = self.rest(&State::of, || ()).await {
+            if let Err(Unsettled(objects)) = self.rest(&State::of, || ()).await {
                 panic!("{caller}: after {LIMIT:?} there are still changes to {}", objects.join(", "));
             }
         }
@@ -81,7 +81,7 @@ impl Cluster {
         &self,
         state: &dyn Fn(&[StoredObject]) -> State,
         mut changed: impl FnMut(),
-    ) -> Result<(), Restless> {
+    ) -> Result<(), Unsettled> {
         let start = Instant::now();
         let mut seen = self.version();
         let (mut since, mut last) = (start, state(&self.objects()));
@@ -98,7 +98,7 @@ impl Cluster {
             } else if start.elapsed() >= LIMIT {
                 let changed = objects.iter().filter(|object| counts(object) && object.version() > last.newest);
                 let names = changed.map(|object| format!("`{} {}`", object.resource(), object.key()));
-                return Err(Restless(names.collect()));
+                return Err(Unsettled(names.collect()));
             } else {
                 (since, last) = (Instant::now(), now);
                 changed();

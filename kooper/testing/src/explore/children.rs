@@ -44,7 +44,7 @@ impl<'a> Place<'a> {
 
 /// A child that exists while one that it may depend on is deleted.
 #[derive(Debug)]
-pub(super) struct Deeper {
+pub(super) struct RemainingChild {
     pub(super) uid: String,
     /// Its name and slot.
     pub(super) shown: String,
@@ -71,7 +71,7 @@ pub(super) fn ordered(controllers: &[Controller]) -> BTreeSet<String> {
 
 /// The children that still exist when a request deletes another child of their owner, although they are deleted in an
 /// earlier wave.
-pub(super) fn deeper(sent: &Sent, cluster: &Cluster, ordered: &BTreeSet<String>) -> Vec<Deeper> {
+pub(super) fn remaining(sent: &Sent, cluster: &Cluster, ordered: &BTreeSet<String>) -> Vec<RemainingChild> {
     // A child is pruned with its version, and deleted in a wave without it. A pass that prunes may have begun before
     // the owner was deleted.
     let is_pruned = !sent.body["preconditions"]["resourceVersion"].is_null();
@@ -91,7 +91,7 @@ pub(super) fn deeper(sent: &Sent, cluster: &Cluster, ordered: &BTreeSet<String>)
     let found = objects.iter().filter_map(|object| {
         let json = object.json();
         let is_before = Place::of(&json).is_some_and(|other| other.is_before(&place));
-        is_before.then(|| Deeper { uid: object.uid().to_owned(), shown: shown(&json) })
+        is_before.then(|| RemainingChild { uid: object.uid().to_owned(), shown: shown(&json) })
     });
     found.collect()
 }

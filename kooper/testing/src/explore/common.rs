@@ -7,8 +7,8 @@ use serde_json::Value;
 
 use super::children::slot;
 use super::difference::{Difference, Divergence};
-use super::end::{Drawn, End};
-use super::expected::{Expected, Partly};
+use super::end::{EndState, GeneratedNames};
+use super::expected::{Expected, PartialField};
 use super::text::agreed;
 
 /// The fields that say which object it is, and not what is in it.
@@ -16,7 +16,7 @@ const IDENTITY: [&str; 5] = ["apiVersion", "kind", "metadata", "type", "immutabl
 
 /// The common parts of the end states of histories without faults.
 pub(super) struct Common {
-    drawn: Drawn,
+    drawn: GeneratedNames,
     /// The objects of each name, which may be several where it was generated.
     objects: BTreeMap<String, Named>,
 }
@@ -32,20 +32,20 @@ struct Named {
 }
 
 /// A field that is compared only in part, or a number of objects that is not compared.
-pub(super) struct Blind {
+pub(super) struct Uncompared {
     /// Such as `Secret default/a`.
     pub(super) object: String,
     /// `None` for the number of objects.
-    pub(super) field: Option<Partly>,
+    pub(super) field: Option<PartialField>,
 }
 
-impl fmt::Display for Blind {
+impl fmt::Display for Uncompared {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let object = &self.object;
         match &self.field {
             None => write!(f, "the number of `{object}`"),
-            Some(Partly { path, compared: None }) => write!(f, "`{path}` of `{object}`"),
-            Some(Partly { path, compared: Some(compared) }) => {
+            Some(PartialField { path, compared: None }) => write!(f, "`{path}` of `{object}`"),
+            Some(PartialField { path, compared: Some(compared) }) => {
                 write!(f, "`{path}` of `{object}`, except for {compared}")
             }
         }
@@ -53,9 +53,9 @@ impl fmt::Display for Blind {
 }
 
 impl Common {
-    pub(super) fn learn(ends: &[&End]) -> Self {
-        let mut named: Vec<_> = ends.iter().map(|end| end.named(&Drawn::default())).collect();
-        let drawn = Drawn::learn(&named);
+    pub(super) fn learn(ends: &[&EndState]) -> Self {
+        let mut named: Vec<_> = ends.iter().map(|end| end.named(&GeneratedNames::default())).collect();
+        let drawn = GeneratedNames::learn(&named);
         if !drawn.is_empty() {
             named = ends.iter().map(|end| end.named(&drawn)).collect();
         }
@@ -78,7 +78,7 @@ impl Common {
     }
 
     /// Where another end state differs, the most telling differences first: objects, then fields.
-    pub(super) fn differences(&self, end: &End) -> Vec<Difference> {
+    pub(super) fn differences(&self, end: &EndState) -> Vec<Difference> {
         let (mut found, unknown) = (Vec::new(), Named { number: Some(0), slot: None, each: Vec::new() });
         let named = end.named(&self.drawn);
         let names: BTreeSet<_> = self.objects.keys().chain(named.keys()).collect();
@@ -110,14 +110,14 @@ impl Common {
 
     /// Returns the fields that are compared only in part, and the numbers of objects that are not
     /// compared.
-    pub(super) fn blind(&self) -> Vec<Blind> {
+    pub(super) fn uncompared(&self) -> Vec<Uncompared> {
         let mut all = Vec::new();
         for (name, named) in &self.objects {
             let mut fields = Vec::new();
-            named.each.iter().for_each(|expected| expected.partly("", &mut fields));
+            named.each.iter().for_each(|expected| expected.partial_fields("", &mut fields));
             let fields: BTreeSet<_> = fields.into_iter().collect();
             let fields = fields.into_iter().map(Some).chain(named.number.is_none().then_some(None));
-            all.extend(fields.map(|field| Blind { object: name.clone(), field }));
+            all.extend(fields.map(|field| Uncompared { object: name.clone(), field }));
         }
         all
     }

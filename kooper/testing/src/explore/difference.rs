@@ -27,7 +27,7 @@ pub(super) enum Divergence {
     /// A field has another value; absent is `null`.
     Field { path: String, expected: Value, found: Value },
     /// A field that is another one in each history lacks what they have in common: the end of a sentence.
-    Partly { path: String, what: String },
+    PartialField { path: String, what: String },
 }
 
 impl Divergence {
@@ -39,7 +39,7 @@ impl Divergence {
     pub(super) fn path(&self) -> Option<&str> {
         match self {
             Self::Missing(..) | Self::LeftOver(..) => None,
-            Self::Field { path, .. } | Self::Partly { path, .. } => Some(path),
+            Self::Field { path, .. } | Self::PartialField { path, .. } => Some(path),
         }
     }
 }
@@ -77,17 +77,17 @@ impl fmt::Display for Difference {
                 write!(f, "{object} exists {} instead of {expected}", number(*found, "time"))
             }
             Divergence::Field { path, expected, found } => {
-                write!(f, "`{path}` of {object} is {} instead of {}", Shown(found), Shown(expected))
+                write!(f, "`{path}` of {object} is {} instead of {}", Shortened(found), Shortened(expected))
             }
-            Divergence::Partly { path, what } => write!(f, "`{path}` of {object} {what}"),
+            Divergence::PartialField { path, what } => write!(f, "`{path}` of {object} {what}"),
         }
     }
 }
 
 /// A value, at most so long.
-pub(super) struct Shown<'a>(pub(super) &'a Value);
+pub(super) struct Shortened<'a>(pub(super) &'a Value);
 
-impl fmt::Display for Shown<'_> {
+impl fmt::Display for Shortened<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.0.is_null() {
             return f.write_str("absent");

@@ -19,16 +19,16 @@ const DRAWN_LENGTH: usize = 5;
 
 /// The objects at the end of a history.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct End {
+pub(super) struct EndState {
     objects: Vec<Value>,
     span: Span,
 }
 
 /// The kinds with names that are drawn by chance, with the names that all histories have.
 #[derive(Debug, Default)]
-pub(super) struct Drawn(BTreeMap<String, BTreeSet<String>>);
+pub(super) struct GeneratedNames(BTreeMap<String, BTreeSet<String>>);
 
-impl End {
+impl EndState {
     /// Those that are not changed since the server was started are not read.
     pub(super) fn of(objects: &[StoredObject], started: u64) -> Self {
         let counted =
@@ -53,7 +53,7 @@ impl End {
 
     /// The objects, such as `Secret default/a`, without what is another one in each history. Those of one name are
     /// several where it was generated, or drawn by chance.
-    pub(super) fn named(&self, drawn: &Drawn) -> BTreeMap<String, Vec<Value>> {
+    pub(super) fn named(&self, drawn: &GeneratedNames) -> BTreeMap<String, Vec<Value>> {
         let mut placeholders = Placeholders::of(&self.objects, self.span);
         let names: Vec<_> = self.objects.iter().map(|object| name(object, |text| placeholders.text(text))).collect();
         let names = names.into_iter().zip(&self.objects).map(|(name, object)| {
@@ -76,7 +76,7 @@ impl End {
     }
 }
 
-impl Drawn {
+impl GeneratedNames {
     /// Learns from the objects of several histories.
     pub(super) fn learn(histories: &[BTreeMap<String, Vec<Value>>]) -> Self {
         let names: BTreeSet<_> = histories.iter().flat_map(BTreeMap::keys).collect();
@@ -192,11 +192,11 @@ fn remove(value: &mut Value, path: &str) {
 mod tests {
     use serde_json::{Value, json};
 
-    use super::{End, content, is_history};
+    use super::{EndState, content, is_history};
     use crate::explore::common::Common;
 
     fn shown(before: Vec<Value>, after: Vec<Value>) -> Vec<String> {
-        let differences = Common::learn(&[&End::from_json(before)]).differences(&End::from_json(after));
+        let differences = Common::learn(&[&EndState::from_json(before)]).differences(&EndState::from_json(after));
         differences.iter().map(ToString::to_string).collect()
     }
 

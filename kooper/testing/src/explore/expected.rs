@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value};
 
-use super::difference::{Divergence, Shown, compare};
+use super::difference::{Divergence, Shortened, compare};
 use super::normal::embedded;
 use super::text::{Text, agreed, common_counts, counted, number, occurs};
 
@@ -14,7 +14,7 @@ pub(super) enum Expected {
     /// This one.
     Same(Value),
     /// An object with these fields.
-    Fields { named: BTreeMap<String, Self>, others: Others },
+    Fields { named: BTreeMap<String, Self>, others: OtherFields },
     /// A list of these items.
     Items(Vec<Self>),
     /// A list of these items in any order: how often it has each.
@@ -33,16 +33,16 @@ pub(super) enum Expected {
 
 /// The fields that some histories have and others do not.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Others {
+pub(super) enum OtherFields {
     /// These ones, where they are.
     Optional(BTreeMap<String, Expected>),
     /// Their names are others in each history: their values, in order.
-    Drawn(Box<Expected>),
+    Generated(Box<Expected>),
 }
 
 /// A field that cannot be compared whole.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Partly {
+pub(super) struct PartialField {
     pub(super) path: String,
     /// Description of the compared part; `None` if nothing is compared.
     pub(super) compared: Option<String>,
@@ -87,9 +87,9 @@ impl Expected {
         let others = if is_drawn {
             let values = all.iter().map(|fields| others_of(fields, |name| others.iter().any(|other| *other == name)));
             let values: Vec<_> = values.collect();
-            Others::Drawn(Box::new(Self::learn(&values.iter().collect::<Vec<_>>())))
+            OtherFields::Generated(Box::new(Self::learn(&values.iter().collect::<Vec<_>>())))
         } else {
-            Others::Optional(learned(others))
+            OtherFields::Optional(learned(others))
         };
         Self::Fields { named: learned(in_all), others }
     }
@@ -110,8 +110,8 @@ impl Expected {
 
     /// Reports where another value differs.
     pub(super) fn compare(&self, path: String, found: &Value, differs: &mut impl FnMut(Divergence)) {
-        let mut other = |what: String| differs(Divergence::Partly { path: path.clone(), what });
-        let is_instead_of = |what: &str| format!("is {} instead of {what}", Shown(found));
+        let mut other = |what: String| differs(Divergence::PartialField { path: path.clone(), what });
+        let is_instead_of = |what: &str| format!("is {} instead of {what}", Shortened(found));
         match (self, found) {
             (Self::Same(expected), _) => compare(path, expected, found, differs),
             (Self::Fields { named, others }, Value::Object(fields)) => {
@@ -120,11 +120,11 @@ impl Expected {
                     expected.compare(below(name), &found[name.as_str()], differs);
                 }
                 match others {
-                    Others::Drawn(expected) => {
+                    OtherFields::Generated(expected) => {
                         let values = others_of(fields, |name| !named.contains_key(name));
                         expected.compare(below("…"), &values, differs);
                     }
-                    Others::Optional(optional) => {
+                    OtherFields::Optional(optional) => {
                         for (name, value) in fields.iter().filter(|(name, _)| !named.contains_key(*name)) {
                             let expected = optional.get(name).unwrap_or(&Self::Same(Value::Null));
                             expected.compare(below(name), value, differs);
@@ -167,7 +167,8 @@ impl Expected {
         match self {
             Self::Same(_) | Self::Unordered(_) => true,
             Self::Fields { named, others } => {
-                let drawn = |others: &Others| matches!(others, Others::Drawn(expected) if expected.is_compared());
+                let drawn =
+                    |others: &OtherFields| matches!(others, OtherFields::Generated(expected) if expected.is_compared());
                 named.values().any(Self::is_compared) || drawn(others)
             }
             Self::Items(items) => items.iter().any(Self::is_compared),
@@ -179,27 +180,27 @@ impl Expected {
     }
 
     /// The fields below it that are not compared whole.
-    pub(super) fn partly(&self, path: &str, found: &mut Vec<Partly>) {
+    pub(super) fn partial_fields(&self, path: &str, found: &mut Vec<PartialField>) {
         let below = |name: &str| if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") };
-        let mut only = |compared: Option<String>| found.push(Partly { path: path.to_owned(), compared });
+        let mut only = |compared: Option<String>| found.push(PartialField { path: path.to_owned(), compared });
         match self {
             Self::Same(_) => {}
             Self::Fields { named, others } => {
-                named.iter().for_each(|(name, one)| one.partly(&below(name), found));
+                named.iter().for_each(|(name, one)| one.partial_fields(&below(name), found));
                 match others {
-                    Others::Drawn(expected) => expected.partly(&below("…"), found),
-                    Others::Optional(fields) => {
-                        let absent = |name: &String| Partly { path: below(name), compared: None };
+                    OtherFields::Generated(expected) => expected.partial_fields(&below("…"), found),
+                    OtherFields::Optional(fields) => {
+                        let absent = |name: &String| PartialField { path: below(name), compared: None };
                         found.extend(fields.keys().map(absent));
                     }
                 }
             }
             Self::Items(items) => {
-                items.iter().enumerate().for_each(|(at, one)| one.partly(&format!("{path}[{at}]"), found));
+                items.iter().enumerate().for_each(|(at, one)| one.partial_fields(&format!("{path}[{at}]"), found));
             }
             Self::Unordered(_) => only(Some("its items".to_owned())),
             Self::Having(items) if !items.is_empty() => only(Some(number(items.values().sum(), "item"))),
-            Self::Embedded(inner) => inner.partly(path, found),
+            Self::Embedded(inner) => inner.partial_fields(path, found),
             Self::Text(text) => only(text.compared()),
             Self::Having(_) | Self::Typed(_) | Self::Any => only(None),
         }
@@ -233,7 +234,7 @@ fn type_of(value: &Value) -> &'static str {
 mod tests {
     use serde_json::{Value, json};
 
-    use super::{Expected, Partly};
+    use super::{Expected, PartialField};
 
     fn differences(learned: &[Value], found: &Value) -> Vec<String> {
         let mut all = Vec::new();
@@ -291,12 +292,12 @@ mod tests {
         let (one, other) = (json!({"a": 1, "b": [1], "c": "1234", "d": 0}), json!({"a": 2, "b": [1], "c": "abcd"}));
         let expected = Expected::learn(&[&one, &other]);
         let mut listed = Vec::new();
-        expected.partly("", &mut listed);
-        let partly = |path: &str, compared: Option<&str>| Partly {
+        expected.partial_fields("", &mut listed);
+        let partial_fields = |path: &str, compared: Option<&str>| PartialField {
             path: path.to_owned(),
             compared: compared.map(str::to_owned),
         };
-        assert_eq!(listed, [partly("a", None), partly("c", Some("1 line")), partly("d", None)]);
+        assert_eq!(listed, [partial_fields("a", None), partial_fields("c", Some("1 line")), partial_fields("d", None)]);
         assert!(expected.is_compared() && !Expected::learn(&[&json!(1), &json!(2)]).is_compared());
     }
 }

@@ -12,9 +12,9 @@ use super::trial::Trial;
 /// A history of an [`Exploration`](super::Exploration) that is not as it should be:
 /// what went wrong at which point, what came of it, the seed, and the file that
 /// repeats this history alone. It displays all of that.
-pub struct Finding(Box<Found>);
+pub struct Finding(Box<FoundProblem>);
 
-struct Found {
+struct FoundProblem {
     test: String,
     seed: u64,
     trial: Trial,
@@ -28,7 +28,7 @@ impl Finding {
     pub(super) fn new(test: &str, seed: u64, trial: Trial, problem: Problem, requests: Vec<String>) -> Self {
         let is_disturbed = trial != Trial::Undisturbed;
         let file = is_disturbed.then(|| plan::write(test, &trial));
-        Self(Box::new(Found { test: test.to_owned(), seed, trial, problem, file, requests }))
+        Self(Box::new(FoundProblem { test: test.to_owned(), seed, trial, problem, file, requests }))
     }
 
     /// The oracle that found it.

@@ -15,14 +15,14 @@ use tokio::time::{sleep, timeout};
 
 use super::children::orphan;
 use super::desired::Desired;
-use super::end::{End, content};
+use super::end::{EndState, content};
 use super::outcome::Outcome;
 use super::problem::Problem;
 use super::process::{Make, Process};
-use super::tape::{Tape, Written};
-use super::trial::{Gap, Step, Trial};
+use super::recorder::{HistoryRecorder, RecordedWrite};
+use super::trial::{EventFault, Step, Trial};
 use crate::Cluster;
-use crate::cluster::{CONTROLLERS, Restless, State};
+use crate::cluster::{CONTROLLERS, State, Unsettled};
 use kooper_access::internal::GivenSettings;
 use kooper_runtime::internal::error::{chain, panic_text};
 use kooper_runtime::{ObjectKey, Result};
@@ -76,21 +76,21 @@ impl Setting<'_> {
             Trial::Undisturbed => drop(faults.on_event(WatchEvents::all().by(CONTROLLERS)).delay(Duration::ZERO)),
             _ => {}
         }
-        let tape = Arc::new(Tape::new(trial, self.ignored, &self.ordered));
+        let recorder = Arc::new(HistoryRecorder::new(trial, self.ignored, &self.ordered));
         let started = cluster.version();
-        let history = History { setting: self, trial, cluster, faults, tape, started };
+        let history = History { setting: self, trial, cluster, faults, recorder, started };
         let mut outcome = Outcome::default();
         if let Err(problem) = history.pass(&mut outcome).await {
             outcome.problem = Some(problem);
         }
         outcome.met = match trial {
-            Trial::Write { .. } | Trial::Prefix { .. } => history.tape.met(),
+            Trial::Write { .. } | Trial::Prefix { .. } => history.recorder.met(),
             Trial::Event { .. } | Trial::Storm { again: Some(_), .. } => history.faults.injected().lines().count() > 1,
             _ => true,
         };
         outcome.injected = history.faults.injected();
         if outcome.requests.is_empty() {
-            outcome.requests = history.tape.requests(&history.cluster);
+            outcome.requests = history.recorder.requests(&history.cluster);
         }
         Ok(outcome)
     }
@@ -102,14 +102,14 @@ struct History<'a, 's> {
     trial: &'a Trial,
     cluster: Cluster,
     faults: Faults,
-    tape: Arc<Tape>,
+    recorder: Arc<HistoryRecorder>,
     /// The version of the last object that the server was started with.
     started: u64,
 }
 
 impl History<'_, '_> {
     async fn pass(&self, outcome: &mut Outcome) -> Result<(), Problem> {
-        let started = Process::start(self.cluster.clone(), self.setting.make.clone(), self.tape.clone()).await;
+        let started = Process::start(self.cluster.clone(), self.setting.make.clone(), self.recorder.clone()).await;
         let process = started.map_err(|error| Problem::Failed(chain(&*error)))?;
         let before = events(&self.faults).len();
         match self.trial {
@@ -127,27 +127,27 @@ impl History<'_, '_> {
         if let Trial::Storm { .. } = self.trial {
             sleep(STORM).await;
             self.faults.clear();
-            calm = self.tape.calls().all;
+            calm = self.recorder.calls().all;
         }
-        let mut calls = self.tape.calls().all;
-        let rest = self.cluster.rest(&self.state(), || calls = self.tape.calls().all).await;
+        let mut calls = self.recorder.calls().all;
+        let rest = self.cluster.rest(&self.state(), || calls = self.recorder.calls().all).await;
         if let Trial::Prefix { .. } = self.trial {
-            calm = self.tape.calm();
+            calm = self.recorder.calm();
         }
         ended(&process)?;
-        rest.map_err(|Restless(objects)| Problem::Restless(objects))?;
+        rest.map_err(|Unsettled(objects)| Problem::Unsettled(objects))?;
         outcome.events = events(&self.faults).split_off(before);
         outcome.calls = calls.saturating_sub(calm);
         let objects = self.cluster.objects();
-        if let Some((problem, requests)) = self.tape.out_of_order(&objects) {
+        if let Some((problem, requests)) = self.recorder.out_of_order(&objects) {
             outcome.requests = requests;
             return Err(problem);
         }
         if let Some(child) = orphan(&objects, self.setting.ignored) {
             return Err(Problem::Orphan(child));
         }
-        outcome.end = End::of(&objects, self.started);
-        outcome.written = self.tape.written();
+        outcome.end = EndState::of(&objects, self.started);
+        outcome.written = self.recorder.written();
         outcome.unrest = self.quiet(&process, outcome).await.err();
         Ok(())
     }
@@ -171,7 +171,7 @@ impl History<'_, '_> {
                     Step::Delete(index) => self.setting.desired[index].delete(&self.cluster).await,
                     Step::Settle => match self.cluster.rest(&self.state(), || ()).await {
                         Ok(()) => Ok(()),
-                        Err(Restless(objects)) => Err(format!("{} never stop changing", objects.join(", ")).into()),
+                        Err(Unsettled(objects)) => Err(format!("{} never stop changing", objects.join(", ")).into()),
                     },
                 };
                 done.map_err(|error| chain(&*error))?;
@@ -225,11 +225,11 @@ impl History<'_, '_> {
             [] => HashMap::new(),
             _ => objects.iter().map(|object| (Some(object.uid().to_owned()), content_of(object))).collect(),
         };
-        let is_ignored = |written: &Written| {
+        let is_ignored = |written: &RecordedWrite| {
             written.kind.as_ref().is_some_and(|kind| ignored.contains(kind))
                 || contents.get(&written.uid).is_some_and(|before| *before == written.content)
         };
-        let changes = |written: &Written| {
+        let changes = |written: &RecordedWrite| {
             written.succeeded()
                 && !written.is_empty
                 && !is_ignored(written)
@@ -239,19 +239,19 @@ impl History<'_, '_> {
                     (None, _) => true,
                 }
         };
-        let mut seen = self.tape.len();
+        let mut seen = self.recorder.len();
         for call in 1..=QUIET_CALLS {
-            self.tape.begin_step();
-            let before = self.tape.calls();
+            self.recorder.begin_step();
+            let before = self.recorder.calls();
             process.wake(&keys);
             sleep(QUIET).await;
             ended(process)?;
-            let written = self.tape.written().split_off(seen);
+            let written = self.recorder.written().split_off(seen);
             if let Some(written) = written.iter().find(|written| changes(written)) {
                 return Err(Problem::Writes { what: written.what.clone(), call });
             }
             seen += written.len();
-            let calls = self.tape.calls();
+            let calls = self.recorder.calls();
             if calls.panicked > before.panicked {
                 return Err(Problem::Fails { why: Some("it panics".to_owned()), call });
             }
@@ -284,11 +284,11 @@ fn ended(process: &Process) -> Result<(), Problem> {
 }
 
 /// A line of a plan of faults.
-fn line(of: &str, nth: u64, gap: Gap) -> String {
+fn line(of: &str, nth: u64, gap: EventFault) -> String {
     let time = serde_json::json!({"secs": GAP.as_secs(), "nanos": 0});
     let fault = match gap {
-        Gap::Late => serde_json::json!({"delay": time}),
-        Gap::Missed => serde_json::json!({"expire_after": time}),
+        EventFault::Late => serde_json::json!({"delay": time}),
+        EventFault::Missed => serde_json::json!({"expire_after": time}),
     };
     serde_json::json!({"event": {"of": of, "nth": nth, "fault": fault}}).to_string()
 }

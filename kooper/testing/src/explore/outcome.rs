@@ -1,8 +1,8 @@
 //! The outcome of a history.
 
-use super::end::End;
+use super::end::EndState;
 use super::problem::Problem;
-use super::tape::Written;
+use super::recorder::RecordedWrite;
 
 /// The outcome of a history, which is compared with that of histories without faults.
 #[derive(Default)]
@@ -13,8 +13,8 @@ pub(super) struct Outcome {
     pub(super) unrest: Option<Problem>,
     /// The first call that failed in the desired state.
     pub(super) failing: Option<usize>,
-    pub(super) end: End,
-    pub(super) written: Vec<Written>,
+    pub(super) end: EndState,
+    pub(super) written: Vec<RecordedWrite>,
     /// The watch events that the controllers received after the scenario began, each with its number.
     pub(super) events: Vec<(String, u64)>,
     /// The calls until the desired state was reached; after a storm, those from its end on.

@@ -12,7 +12,7 @@ pub(super) enum Problem {
     /// The controllers ended.
     Ended(String),
     /// Objects change without an end.
-    Restless(Vec<String>),
+    Unsettled(Vec<String>),
     /// A call in the desired state has written.
     Writes { what: String, call: usize },
     /// A call in the desired state fails: because the server refuses what it writes, or with a panic, or as without
@@ -58,7 +58,7 @@ impl Problem {
     pub(super) fn oracle(&self) -> Oracle {
         match self {
             Self::Failed(_) | Self::Ended(_) => Oracle::Scenario,
-            Self::Restless(_) | Self::Writes { .. } | Self::Fails { .. } => Oracle::Rest,
+            Self::Unsettled(_) | Self::Writes { .. } | Self::Fails { .. } => Oracle::Rest,
             Self::Orphan(_) => Oracle::Orphans,
             Self::Differs(difference) if matches!(difference.kind, Divergence::LeftOver(..)) => Oracle::Orphans,
             Self::OutOfOrder { .. } => Oracle::DeletionOrder,
@@ -76,7 +76,7 @@ impl fmt::Display for Problem {
         match self {
             Self::Failed(error) => write!(f, "the scenario fails: {error}"),
             Self::Ended(why) => write!(f, "the controllers end: {why}"),
-            Self::Restless(objects) => write!(f, "these objects never stop changing: {}", objects.join(", ")),
+            Self::Unsettled(objects) => write!(f, "these objects never stop changing: {}", objects.join(", ")),
             Self::Writes { what, call } => {
                 write!(f, "`{what}` still changes an object in call {call} after the desired state was reached")
             }

@@ -10,7 +10,7 @@ use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 
-use super::tape::{self, Ends, Tape};
+use super::recorder::{self, HistoryRecorder, StopTokens};
 use crate::Cluster;
 use crate::cluster::pause;
 use kooper_access::{ConfigError, Controller, RunError};
@@ -41,7 +41,7 @@ pub(super) struct Process {
 struct Shared {
     cluster: Cluster,
     make: Make,
-    tape: Arc<Tape>,
+    recorder: Arc<HistoryRecorder>,
     calls: Arc<Calls>,
     state: Mutex<State>,
 }
@@ -58,8 +58,8 @@ struct State {
 }
 
 /// One life of the process.
-struct Life {
-    ends: Ends,
+struct RunningProcess {
+    ends: StopTokens,
     /// Stops it in order.
     stop: CancellationToken,
     running: JoinHandle<Result<(), RunError>>,
@@ -67,14 +67,14 @@ struct Life {
 
 impl Process {
     /// Starts the controllers, and starts them again whenever a crash has ended them. Returns when they are ready.
-    pub(super) async fn start(cluster: Cluster, make: Make, tape: Arc<Tape>) -> Result<Self> {
+    pub(super) async fn start(cluster: Cluster, make: Make, recorder: Arc<HistoryRecorder>) -> Result<Self> {
         let mut controllers = make()?;
         if controllers.is_empty() {
             return Err(RunError::NoControllers.into());
         }
         cluster.prepare(&mut controllers).await?;
-        let calls = Arc::new(Calls { tape: tape.clone(), dead: Mutex::default() });
-        let shared = Arc::new(Shared { cluster, make, tape, calls, state: Mutex::default() });
+        let calls = Arc::new(Calls { recorder: recorder.clone(), dead: Mutex::default() });
+        let shared = Arc::new(Shared { cluster, make, recorder, calls, state: Mutex::default() });
         let first = shared.begin(controllers)?;
         let lives = shared.clone();
         let running = tokio::spawn(async move {
@@ -132,14 +132,14 @@ impl Drop for Process {
 
 impl Shared {
     /// Begins another life of the process, with nothing that the last one knew.
-    fn begin(&self, mut controllers: Vec<Controller>) -> Result<Life> {
-        let (health, ends, stop) = (Health::default(), Ends::default(), CancellationToken::new());
+    fn begin(&self, mut controllers: Vec<Controller>) -> Result<RunningProcess> {
+        let (health, ends, stop) = (Health::default(), StopTokens::default(), CancellationToken::new());
         let mut wakers = Vec::new();
         for controller in &mut controllers {
             // There is one process, and the next one does not have to wait for the Lease of the last one. The
             // renewals of so many minutes would take most of a history's time.
             controller.set_leader_election(None)?;
-            if self.tape.has_shards() {
+            if self.recorder.has_shards() {
                 controller.edit_shards(renewed_rarely);
             } else {
                 controller.remove_shards();
@@ -155,18 +155,18 @@ impl Shared {
             controller.add_source(stream::poll_fn(move |context| keys.poll_recv(context)).boxed());
         }
         self.calls.begin(&ends.dead);
-        let (cluster, tape) = (self.cluster.clone(), self.tape.clone());
+        let (cluster, recorder) = (self.cluster.clone(), self.recorder.clone());
         let operator = cluster.operator(cluster.controllers_client()?, controllers).health(health.clone());
-        let operator = operator.client_layer(tape::layer(cluster, ends.clone(), tape));
+        let operator = operator.client_layer(recorder::layer(cluster, ends.clone(), recorder));
         let operator = operator.metrics(self.calls.clone()).build()?;
         self.cluster.note_controllers(&health);
         let mut state = self.state.lock();
         (state.health, state.wakers) = (Some(health), wakers);
-        Ok(Life { ends, running: tokio::spawn(operator.run(stop.clone())), stop })
+        Ok(RunningProcess { ends, running: tokio::spawn(operator.run(stop.clone())), stop })
     }
 
     /// Begins another life, and ends this one when both have shared the shards, as in a roll-out.
-    async fn replace(&self, life: &mut Life) -> Result<Life> {
+    async fn replace(&self, life: &mut RunningProcess) -> Result<RunningProcess> {
         let next = self.begin((self.make)()?)?;
         sleep(SHARED).await;
         life.stop.cancel();
@@ -175,7 +175,7 @@ impl Shared {
     }
 
     /// Lives until a life ends by itself, or never should have been so long. Returns why there is no further life.
-    async fn live(&self, mut life: Life) -> String {
+    async fn live(&self, mut life: RunningProcess) -> String {
         loop {
             let mut replaced = None;
             tokio::select! {
@@ -191,10 +191,10 @@ impl Shared {
                     Err(error) => error.to_string(),
                 },
             }
-            if self.tape.has_endless_writes() {
+            if self.recorder.has_endless_writes() {
                 return "they never stop writing".to_owned();
             }
-            if self.tape.has_endless_calls() {
+            if self.recorder.has_endless_calls() {
                 return "handler calls never stop".to_owned();
             }
             let next = match replaced {
@@ -223,7 +223,7 @@ fn renewed_rarely(shards: Shards) -> Shards {
     shards.lease_duration(lease).renew_deadline(deadline).retry_period(retry)
 }
 
-impl Drop for Life {
+impl Drop for RunningProcess {
     fn drop(&mut self) {
         self.running.abort();
     }
@@ -231,7 +231,7 @@ impl Drop for Life {
 
 /// Counts the calls of all controllers, and ends a life that has too many.
 struct Calls {
-    tape: Arc<Tape>,
+    recorder: Arc<HistoryRecorder>,
     dead: Mutex<CancellationToken>,
 }
 
@@ -248,13 +248,13 @@ impl MetricsRecorder for Calls {
 
     fn observe_processing_duration(&self, _: &str, success: bool, _: Duration) {
         if !success {
-            self.tape.calls.lock().failed += 1;
+            self.recorder.calls.lock().failed += 1;
         }
     }
 
     fn count(&self, _: &str, counter: Counter) {
         if counter == Counter::Panic {
-            self.tape.calls.lock().panicked += 1;
+            self.recorder.calls.lock().panicked += 1;
         }
     }
 
@@ -263,8 +263,8 @@ impl MetricsRecorder for Calls {
     }
 
     fn observe_work_duration(&self, _: &str, _: Duration) {
-        self.tape.calls.lock().all += 1;
-        if self.tape.has_endless_calls() {
+        self.recorder.calls.lock().all += 1;
+        if self.recorder.has_endless_calls() {
             self.dead.lock().cancel();
         }
     }

@@ -2,12 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::common::{Blind, Common};
+use super::common::{Common, Uncompared};
 use super::difference::Difference;
 use super::end::kind_of;
 use super::outcome::Outcome;
 use super::problem::Problem;
-use super::tape::Written;
+use super::recorder::RecordedWrite;
 use super::trial::Trial;
 
 /// Maximum number of additional calls for each object until the end state is reached, compared with
@@ -68,7 +68,7 @@ impl Reference {
             Trial::Sequence(_) => None,
             // Calls are retried for as long as a cache is stale.
             Trial::Event { .. } => self.miscounted(outcome),
-            // Writes cannot be counted: if their response is lost, the tape has no status.
+            // Writes cannot be counted: if their response is lost, the recorder has no status.
             Trial::Storm { .. } => self.late(outcome),
             Trial::Undisturbed | Trial::Write { .. } | Trial::Prefix { .. } => {
                 self.miscounted(outcome).or_else(|| self.late(outcome))
@@ -84,20 +84,20 @@ impl Reference {
 
     /// Returns everything that differs between the histories and is compared only in part, if the
     /// test does not ignore it.
-    pub(super) fn blind(&self) -> Vec<Blind> {
-        let path = |blind: &Blind| blind.field.as_ref().map(|field| field.path.clone());
-        let mut all = self.common.blind();
-        all.retain(|blind| self.matters(&blind.object, path(blind).as_deref()));
+    pub(super) fn uncompared(&self) -> Vec<Uncompared> {
+        let path = |uncompared: &Uncompared| uncompared.field.as_ref().map(|field| field.path.clone());
+        let mut all = self.common.uncompared();
+        all.retain(|uncompared| self.matters(&uncompared.object, path(uncompared).as_deref()));
         all
     }
 
     /// An object of which nothing is compared, if there is one.
     pub(super) fn unseen(&self) -> Option<Problem> {
-        let blind = self.blind();
+        let uncompared = self.uncompared();
         self.common.unseen().find_map(|object| {
-            let of_object = blind.iter().filter(|blind| blind.object == object);
+            let of_object = uncompared.iter().filter(|uncompared| uncompared.object == object);
             let fields: Vec<_> =
-                of_object.filter_map(|blind| Some(format!("`{}`", blind.field.as_ref()?.path))).collect();
+                of_object.filter_map(|uncompared| Some(format!("`{}`", uncompared.field.as_ref()?.path))).collect();
             (!fields.is_empty()).then(|| Problem::Unseen { object: object.to_owned(), fields })
         })
     }
@@ -132,10 +132,10 @@ impl Reference {
 /// Numbers of objects, by their resource and by `created` or `deleted`.
 type Counts = BTreeMap<(String, &'static str), usize>;
 
-fn counts(written: &[Written], ignored: &[String]) -> Counts {
+fn counts(written: &[RecordedWrite], ignored: &[String]) -> Counts {
     let mut counts = Counts::new();
     let mut deleted = BTreeSet::new();
-    let is_ignored = |one: &&Written| one.kind.as_ref().is_some_and(|kind| ignored.contains(kind));
+    let is_ignored = |one: &&RecordedWrite| one.kind.as_ref().is_some_and(|kind| ignored.contains(kind));
     for one in written.iter().filter(|one| !is_ignored(one)) {
         if one.creates() {
             *counts.entry((one.resource.clone(), "created")).or_default() += 1;

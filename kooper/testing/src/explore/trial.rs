@@ -11,11 +11,11 @@ pub(super) enum Trial {
     /// Nothing.
     Undisturbed,
     /// Something happens to the nth write of its kind, such as `apply secrets default/a`.
-    Write { of: String, nth: u64, mishap: Mishap },
+    Write { of: String, nth: u64, mishap: WriteFault },
     /// The same happens to each of the first writes, so many.
-    Prefix { writes: usize, mishap: Mishap },
+    Prefix { writes: usize, mishap: WriteFault },
     /// Something happens to the nth watch event of its kind, such as `MODIFIED secrets default/a`.
-    Event { of: String, nth: u64, gap: Gap },
+    Event { of: String, nth: u64, gap: EventFault },
     /// Everything that may go wrong does by chance, for a while; or again what has gone wrong so.
     Storm {
         seed: u64,
@@ -29,7 +29,7 @@ pub(super) enum Trial {
 /// A fault that affects a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum Mishap {
+pub(super) enum WriteFault {
     /// The process is killed before the write is sent.
     KilledBefore,
     /// The process is killed when the write is stored, before the answer arrives.
@@ -44,7 +44,7 @@ pub(super) enum Mishap {
     HandedOver,
 }
 
-impl Mishap {
+impl WriteFault {
     /// Those of all controllers. Shards of controllers without shards cannot be handed over.
     pub(super) const ALL: [Self; 5] =
         [Self::KilledBefore, Self::KilledUnanswered, Self::KilledAfter, Self::Rejected, Self::Unanswered];
@@ -58,14 +58,14 @@ impl Mishap {
 /// A fault that begins at a watch event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum Gap {
+pub(super) enum EventFault {
     /// It arrives late, and so does what follows it: the cache is stale.
     Late,
     /// Nothing arrives any more, and later only the result of all that happened.
     Missed,
 }
 
-impl Gap {
+impl EventFault {
     pub(super) const ALL: [Self; 2] = [Self::Late, Self::Missed];
 }
 
@@ -137,14 +137,14 @@ impl fmt::Display for Trial {
             Self::Write { of, nth, mishap } => {
                 let nth = Ordinal(*nth);
                 match mishap {
-                    Mishap::KilledBefore => write!(f, "with a crash before the {nth} `{of}` was sent"),
-                    Mishap::KilledUnanswered => {
+                    WriteFault::KilledBefore => write!(f, "with a crash before the {nth} `{of}` was sent"),
+                    WriteFault::KilledUnanswered => {
                         write!(f, "with a crash after the {nth} `{of}` was stored and before its answer arrived")
                     }
-                    Mishap::KilledAfter => write!(f, "with a crash after the answer to the {nth} `{of}`"),
-                    Mishap::Rejected => write!(f, "with the {nth} `{of}` rejected"),
-                    Mishap::Unanswered => write!(f, "with the answer to the {nth} `{of}` lost"),
-                    Mishap::HandedOver => {
+                    WriteFault::KilledAfter => write!(f, "with a crash after the answer to the {nth} `{of}`"),
+                    WriteFault::Rejected => write!(f, "with the {nth} `{of}` rejected"),
+                    WriteFault::Unanswered => write!(f, "with the answer to the {nth} `{of}` lost"),
+                    WriteFault::HandedOver => {
                         write!(f, "with all shards handed over to another process after the {nth} `{of}`")
                     }
                 }
@@ -155,21 +155,21 @@ impl fmt::Display for Trial {
                     _ => (format!("each of the first {writes} writes"), format!("the first {writes} writes")),
                 };
                 match mishap {
-                    Mishap::KilledBefore => write!(f, "with a crash before {each} was sent"),
-                    Mishap::KilledUnanswered => {
+                    WriteFault::KilledBefore => write!(f, "with a crash before {each} was sent"),
+                    WriteFault::KilledUnanswered => {
                         write!(f, "with a crash after {each} was stored and before its answer arrived")
                     }
-                    Mishap::KilledAfter => write!(f, "with a crash after the answer to {each}"),
-                    Mishap::Rejected => write!(f, "with {all} rejected"),
-                    Mishap::Unanswered => write!(f, "with the answers to {all} lost"),
-                    Mishap::HandedOver => write!(f, "with all shards handed over after {each}"),
+                    WriteFault::KilledAfter => write!(f, "with a crash after the answer to {each}"),
+                    WriteFault::Rejected => write!(f, "with {all} rejected"),
+                    WriteFault::Unanswered => write!(f, "with the answers to {all} lost"),
+                    WriteFault::HandedOver => write!(f, "with all shards handed over after {each}"),
                 }
             }
             Self::Event { of, nth, gap } => {
                 let nth = Ordinal(*nth);
                 match gap {
-                    Gap::Late => write!(f, "with a cache that is stale from the {nth} event `{of}` on"),
-                    Gap::Missed => write!(f, "with all events missed from the {nth} `{of}` on"),
+                    EventFault::Late => write!(f, "with a cache that is stale from the {nth} event `{of}` on"),
+                    EventFault::Missed => write!(f, "with all events missed from the {nth} `{of}` on"),
                 }
             }
             Self::Storm { seed, .. } => write!(f, "after a storm of faults of the seed {seed}"),
@@ -202,22 +202,22 @@ impl fmt::Display for Ordinal {
 
 #[cfg(test)]
 mod tests {
-    use super::{Gap, Mishap, Sequence, Trial};
+    use super::{EventFault, Sequence, Trial, WriteFault};
 
     #[test]
     fn a_trial_reads_as_a_part_of_a_sentence_and_is_read_as_it_was_written() {
         let of = || "apply secrets default/a".to_owned();
         let trials = [
             (
-                Trial::Write { of: of(), nth: 2, mishap: Mishap::KilledUnanswered },
+                Trial::Write { of: of(), nth: 2, mishap: WriteFault::KilledUnanswered },
                 "with a crash after the 2nd `apply secrets default/a` was stored and before its answer arrived",
             ),
             (
-                Trial::Prefix { writes: 3, mishap: Mishap::KilledAfter },
+                Trial::Prefix { writes: 3, mishap: WriteFault::KilledAfter },
                 "with a crash after the answer to each of the first 3 writes",
             ),
             (
-                Trial::Event { of: "ADDED secrets default/a".to_owned(), nth: 11, gap: Gap::Missed },
+                Trial::Event { of: "ADDED secrets default/a".to_owned(), nth: 11, gap: EventFault::Missed },
                 "with all events missed from the 11th `ADDED secrets default/a` on",
             ),
             (Trial::Sequence(Sequence::RolledBack { to: 0, over: 1 }), "with state 0 changed to state 1 and back"),

@@ -13,10 +13,10 @@ use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 use tower::{Layer, ServiceExt};
 
-use super::children::{self, Deeper, slot, with_slot};
+use super::children::{self, RemainingChild, slot, with_slot};
 use super::end::content;
 use super::problem::Problem;
-use super::trial::{Mishap, Trial};
+use super::trial::{Trial, WriteFault};
 use crate::cluster::{KILLED, is_noise, mortal};
 use crate::{Cluster, Sent};
 use kooper_runtime::internal::client::{Next, RequestLayer, ResponseBody, boxed, from_fn};
@@ -32,7 +32,7 @@ const MOST_CALLS: u64 = 50_000;
 const SHOWN: usize = 30;
 
 /// The writes and calls of all processes of one history.
-pub(super) struct Tape {
+pub(super) struct HistoryRecorder {
     /// The trial of the history, which defines the faults to inject.
     planned: Trial,
     /// Paths and kinds that the test ignores.
@@ -53,12 +53,12 @@ pub(super) struct Calls {
 
 #[derive(Default)]
 struct State {
-    written: Vec<Written>,
+    written: Vec<RecordedWrite>,
     /// Number of writes by address, such as `apply secrets default/a`, failed ones included.
     counts: HashMap<String, u64>,
     /// The slots of declared children, by resource and key.
     slots: HashMap<String, String>,
-    early: Vec<Early>,
+    early: Vec<EarlyDeletion>,
     met: bool,
     /// The calls before the last thing that went wrong.
     calm: u64,
@@ -67,16 +67,16 @@ struct State {
 }
 
 /// A deletion of a declared child while those of an earlier wave existed.
-struct Early {
+struct EarlyDeletion {
     what: String,
-    deeper: Vec<Deeper>,
+    remaining: Vec<RemainingChild>,
     /// The last requests.
     requests: Vec<String>,
 }
 
 /// A write, and what the server answered, whether or not the answer arrived.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Written {
+pub(super) struct RecordedWrite {
     /// Such as `apply secrets default/a`, or `apply secrets default/a (slot password)`.
     pub(super) what: String,
     /// Which one of these it is, from 1.
@@ -101,7 +101,7 @@ pub(super) struct Written {
     pub(super) content: Option<String>,
 }
 
-impl Written {
+impl RecordedWrite {
     /// Returns whether the write created an object that stays. With a stale cache, an object may be
     /// created for a deleted owner; it is garbage-collected.
     pub(super) fn creates(&self) -> bool {
@@ -119,8 +119,8 @@ impl Written {
     }
 }
 
-impl Tape {
-    /// A tape with something that goes wrong.
+impl HistoryRecorder {
+    /// A recorder with something that goes wrong.
     pub(super) fn new(trial: &Trial, ignored: &[String], ordered: &BTreeSet<String>) -> Self {
         Self {
             planned: trial.clone(),
@@ -147,7 +147,7 @@ impl Tape {
     }
 
     /// The writes so far.
-    pub(super) fn written(&self) -> Vec<Written> {
+    pub(super) fn written(&self) -> Vec<RecordedWrite> {
         self.state.lock().written.clone()
     }
 
@@ -169,7 +169,7 @@ impl Tape {
 
     /// Returns whether the processes have shards, which are handed over.
     pub(super) fn has_shards(&self) -> bool {
-        matches!(self.planned, Trial::Write { mishap: Mishap::HandedOver, .. })
+        matches!(self.planned, Trial::Write { mishap: WriteFault::HandedOver, .. })
     }
 
     /// Returns whether the planned fault was injected.
@@ -194,27 +194,27 @@ impl Tape {
     pub(super) fn out_of_order(&self, objects: &[StoredObject]) -> Option<(Problem, Vec<String>)> {
         self.state.lock().early.iter().find_map(|early| {
             // One that still exists was kept.
-            let is_gone = |deeper: &&Deeper| objects.iter().all(|object| object.uid() != deeper.uid);
-            let before = early.deeper.iter().find(is_gone)?.shown.clone();
+            let is_gone = |remaining: &&RemainingChild| objects.iter().all(|object| object.uid() != remaining.uid);
+            let before = early.remaining.iter().find(is_gone)?.shown.clone();
             Some((Problem::OutOfOrder { what: early.what.clone(), before }, early.requests.clone()))
         })
     }
 
     /// Notes a deletion of a child that comes before its turn.
     fn check_order(&self, index: usize, sent: &Sent, cluster: &Cluster) {
-        let deeper = children::deeper(sent, cluster, &self.ordered);
-        if deeper.is_empty() {
+        let remaining = children::remaining(sent, cluster, &self.ordered);
+        if remaining.is_empty() {
             return;
         }
         let mut requests = self.requests(cluster);
         let mut state = self.state.lock();
         let what = state.written.get(index).map(|written| written.what.clone()).unwrap_or_default();
         requests.push(what.clone());
-        state.early.push(Early { what, deeper, requests });
+        state.early.push(EarlyDeletion { what, remaining, requests });
     }
 
     /// Counts a write that is about to be sent.
-    fn begin(&self, sent: &Sent, cluster: &Cluster) -> (usize, Option<Mishap>) {
+    fn begin(&self, sent: &Sent, cluster: &Cluster) -> (usize, Option<WriteFault>) {
         let Address { what, kind, slot } = Address::of(sent, cluster);
         let mut state = self.state.lock();
         let count = state.counts.entry(what.clone()).or_default();
@@ -232,14 +232,14 @@ impl Tape {
         if let Some(slot) = slot {
             state.slots.insert(format!("{resource} {}", sent.key), slot);
         }
-        state.written.push(Written {
+        state.written.push(RecordedWrite {
             what,
             nth,
             verb: sent.verb,
             resource,
             of_subresource: sent.subresource.is_some(),
             kind,
-            ..Written::default()
+            ..RecordedWrite::default()
         });
         (state.written.len() - 1, mishap)
     }
@@ -306,18 +306,18 @@ fn is_garbage(object: &Value, cluster: &Cluster) -> bool {
 
 /// The ways in which the life of a process ends.
 #[derive(Clone, Default)]
-pub(super) struct Ends {
+pub(super) struct StopTokens {
     /// A crash cancels it. Then nothing more passes.
     pub(super) dead: CancellationToken,
     /// Cancelled when the process is to be replaced by another one.
     pub(super) replaced: CancellationToken,
 }
 
-/// Puts the writes of a client on tape.
-pub(super) fn layer(cluster: Cluster, ends: Ends, tape: Arc<Tape>) -> RequestLayer {
+/// Records the writes of a client.
+pub(super) fn layer(cluster: Cluster, ends: StopTokens, recorder: Arc<HistoryRecorder>) -> RequestLayer {
     let mortal = mortal(ends.dead.clone());
     from_fn(move |request, server| {
-        let (cluster, ends, tape) = (cluster.clone(), ends.clone(), tape.clone());
+        let (cluster, ends, recorder) = (cluster.clone(), ends.clone(), recorder.clone());
         let mortal = mortal.layer(server.clone());
         async move {
             if request.method() == Method::GET {
@@ -328,7 +328,7 @@ pub(super) fn layer(cluster: Cluster, ends: Ends, tape: Arc<Tape>) -> RequestLay
             let sent = Sent::read(&parts, &body);
             let request = Request::from_parts(parts, Body::from(body));
             if is_write(&sent, request.uri().query().unwrap_or_default()) {
-                write(server, &ends, (tape, cluster), &sent, request).await
+                write(server, &ends, (recorder, cluster), &sent, request).await
             } else {
                 mortal.oneshot(request).await
             }
@@ -338,49 +338,49 @@ pub(super) fn layer(cluster: Cluster, ends: Ends, tape: Arc<Tape>) -> RequestLay
 
 async fn write(
     server: Next,
-    Ends { dead, replaced }: &Ends,
-    (tape, cluster): (Arc<Tape>, Cluster),
+    StopTokens { dead, replaced }: &StopTokens,
+    (recorder, cluster): (Arc<HistoryRecorder>, Cluster),
     sent: &Sent,
     request: Request<Body>,
 ) -> Result<Response<ResponseBody>, BoxError> {
     if dead.is_cancelled() {
         return Err(KILLED.into());
     }
-    let (index, mishap) = tape.begin(sent, &cluster);
-    if tape.has_endless_writes() || mishap == Some(Mishap::KilledBefore) {
+    let (index, mishap) = recorder.begin(sent, &cluster);
+    if recorder.has_endless_writes() || mishap == Some(WriteFault::KilledBefore) {
         dead.cancel();
         return Err(KILLED.into());
     }
-    if mishap == Some(Mishap::Rejected) {
+    if mishap == Some(WriteFault::Rejected) {
         return rejected();
     }
-    tape.check_order(index, sent, &cluster);
+    recorder.check_order(index, sent, &cluster);
     // In a separate task, so that the write is completed and recorded even if the process is killed
     // before it has the response.
     let served = tokio::spawn(async move {
         let (parts, body) = server.oneshot(request).await?.into_parts();
         let body = body.collect().await?.to_bytes();
-        tape.end(index, parts.status.as_u16(), &body, &cluster);
+        recorder.end(index, parts.status.as_u16(), &body, &cluster);
         Ok(Response::from_parts(parts, boxed(body.into())))
     });
     match mishap {
-        Some(Mishap::KilledUnanswered) => {
+        Some(WriteFault::KilledUnanswered) => {
             drop(served.await?);
             dead.cancel();
             Err(KILLED.into())
         }
-        Some(Mishap::Unanswered) => {
+        Some(WriteFault::Unanswered) => {
             drop(served.await?);
             Err(std::io::Error::new(std::io::ErrorKind::ConnectionReset, "connection reset by an injected fault")
                 .into())
         }
-        Some(Mishap::KilledAfter) => {
+        Some(WriteFault::KilledAfter) => {
             let served = served.await?;
             // The process still runs until its next `.await`.
             dead.cancel();
             served
         }
-        Some(Mishap::HandedOver) => {
+        Some(WriteFault::HandedOver) => {
             let served = served.await?;
             replaced.cancel();
             served
