@@ -24,9 +24,9 @@ use crate::admission::Admission;
     note = "a webhook cannot write objects: write them in a controller"
 )]
 pub trait WebhookArgument<K, S>: Sized + Send + 'static {
-    /// Its use by the function.
+    /// Where it comes from.
     #[doc(hidden)]
-    const USE: Use = Use::Request;
+    const SOURCE: ArgumentSource = ArgumentSource::Request;
 
     /// Adds to the plan what the argument needs.
     #[doc(hidden)]
@@ -39,7 +39,7 @@ pub trait WebhookArgument<K, S>: Sized + Send + 'static {
 /// Where an argument comes from.
 #[doc(hidden)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Use {
+pub enum ArgumentSource {
     /// The request.
     Request,
     /// The object before an update or a deletion, which is decoded only if it is taken.
@@ -126,7 +126,7 @@ impl<K: Send + 'static> MutatedObject<K> for K {
 
 #[diagnostic::do_not_recommend]
 impl<K: Send + Sync + 'static, S> WebhookArgument<K, S> for Option<Arc<K>> {
-    const USE: Use = Use::Old;
+    const SOURCE: ArgumentSource = ArgumentSource::Old;
 
     fn extract(context: &Context<K, S>) -> Self {
         context.old.clone()
@@ -142,7 +142,7 @@ impl<K, S> WebhookArgument<K, S> for Admission {
 
 #[diagnostic::do_not_recommend]
 impl<K, S: Send + Sync + 'static> WebhookArgument<K, S> for State<S> {
-    const USE: Use = Use::Process;
+    const SOURCE: ArgumentSource = ArgumentSource::Process;
 
     fn extract(context: &Context<K, S>) -> Self {
         Argument::extract(context.process())
@@ -151,7 +151,7 @@ impl<K, S: Send + Sync + 'static> WebhookArgument<K, S> for State<S> {
 
 #[diagnostic::do_not_recommend]
 impl<K, S, T: Send + Sync + 'static> WebhookArgument<K, S> for Settings<T> {
-    const USE: Use = Use::Process;
+    const SOURCE: ArgumentSource = ArgumentSource::Process;
 
     fn plan(plan: &mut Plan) {
         <Self as Argument<ConfigMap, S>>::plan(plan);
@@ -164,7 +164,7 @@ impl<K, S, T: Send + Sync + 'static> WebhookArgument<K, S> for Settings<T> {
 
 #[diagnostic::do_not_recommend]
 impl<K, S, T: Kind, U: SubsetOf<T>> WebhookArgument<K, S> for Reader<T, U> {
-    const USE: Use = Use::Process;
+    const SOURCE: ArgumentSource = ArgumentSource::Process;
 
     fn plan(plan: &mut Plan) {
         <Self as Argument<ConfigMap, S, (T, ())>>::plan(plan);
@@ -178,7 +178,7 @@ impl<K, S, T: Kind, U: SubsetOf<T>> WebhookArgument<K, S> for Reader<T, U> {
 /// In a dry run its writes fail.
 #[diagnostic::do_not_recommend]
 impl<K, S> WebhookArgument<K, S> for Client {
-    const USE: Use = Use::Client;
+    const SOURCE: ArgumentSource = ArgumentSource::Client;
 
     fn plan(plan: &mut Plan) {
         <Self as Argument<ConfigMap, S>>::plan(plan);

@@ -4,7 +4,7 @@ use futures_util::future::BoxFuture;
 use kooper_access::plan::Plan;
 use kooper_runtime::BoxError;
 
-use crate::argument::{Context, MutatedObject, NewObject, Use, WebhookArgument};
+use crate::argument::{ArgumentSource, Context, MutatedObject, NewObject, WebhookArgument};
 
 /// A function without the types of its arguments. It returns `None` if an object is required and
 /// absent.
@@ -13,7 +13,7 @@ pub(crate) type Call<K, S, O> =
 
 /// The use of its arguments by a function.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Uses {
+pub(crate) struct ArgumentSources {
     /// It can be called without an object, as for a deletion.
     pub(crate) is_optional: bool,
     /// It takes the object before an update or a deletion.
@@ -24,19 +24,19 @@ pub(crate) struct Uses {
     pub(crate) client: bool,
 }
 
-impl Uses {
+impl ArgumentSources {
     /// Adds an argument.
-    pub(crate) fn add(&mut self, argument: Use) {
-        self.old |= argument == Use::Old;
-        self.client |= argument == Use::Client;
-        self.process |= matches!(argument, Use::Process | Use::Client);
+    pub(crate) fn add(&mut self, argument: ArgumentSource) {
+        self.old |= argument == ArgumentSource::Old;
+        self.client |= argument == ArgumentSource::Client;
+        self.process |= matches!(argument, ArgumentSource::Process | ArgumentSource::Client);
     }
 }
 
 /// A function with the way it is called.
 pub(crate) struct Function<K, S, O> {
     pub(crate) call: Call<K, S, O>,
-    pub(crate) uses: Uses,
+    pub(crate) sources: ArgumentSources,
 }
 
 /// The function of a validating webhook: an async function that takes the object and up to
@@ -153,14 +153,14 @@ macro_rules! functions {
         #[expect(private_interfaces, reason = "only the builder calls it")]
         fn function(self) -> Function<K, S, $output> {
             #[allow(unused_mut, reason = "a function may have no argument")]
-            let mut uses = Uses { is_optional: $optional, ..Uses::default() };
-            $(uses.add($argument::USE);)*
+            let mut sources = ArgumentSources { is_optional: $optional, ..ArgumentSources::default() };
+            $(sources.add($argument::SOURCE);)*
             let call: Call<K, S, $output> = Box::new(move |mut context| {
                 let object = $take(context.new.take())?;
                 let future = self(object, $($argument::extract(&context)),*);
                 Some(Box::pin(async move { $outcome::into_result(future.await) }))
             });
-            Function { call, uses }
+            Function { call, sources }
         }
     };
 }

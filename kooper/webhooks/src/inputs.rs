@@ -23,10 +23,10 @@ use crate::argument::Process;
 /// Filled by the only call of the controller.
 pub(crate) type Inputs<S> = Arc<OnceLock<Arc<Process<S>>>>;
 
-struct Keep<S>(Inputs<S>);
+struct StoreInputs<S>(Inputs<S>);
 
 #[diagnostic::do_not_recommend]
-impl<S: Send + Sync + 'static> Handler<ConfigMap, S, Keep<()>> for Keep<S> {
+impl<S: Send + Sync + 'static> Handler<ConfigMap, S, StoreInputs<()>> for StoreInputs<S> {
     fn plan(_: &mut Plan) {}
 
     fn handle(&self, context: Context<ConfigMap, S>) -> BoxFuture<'static, Result<Action, BoxError>> {
@@ -49,6 +49,6 @@ pub(crate) fn build<S: Send + Sync + 'static>(
     let inputs = Inputs::default();
     let metadata = ObjectMeta { name: Some(webhook.to_owned()), ..ObjectMeta::default() };
     let retriever = fixed([ConfigMap { metadata, ..ConfigMap::default() }])?;
-    let controller = builder.retriever(retriever).handler(Keep(Arc::clone(&inputs))).build()?;
+    let controller = builder.retriever(retriever).handler(StoreInputs(Arc::clone(&inputs))).build()?;
     Ok((controller, inputs))
 }

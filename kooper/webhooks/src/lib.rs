@@ -23,7 +23,7 @@ mod webhook;
 
 pub use admission::{Admission, Operation};
 #[doc(hidden)]
-pub use argument::Use;
+pub use argument::ArgumentSource;
 pub use argument::{Context, MutatedObject, NewObject, WebhookArgument};
 pub use denied::Denied;
 pub use function::{MutateFunction, MutateOutcome, ValidateFunction, ValidateOutcome};
@@ -36,7 +36,7 @@ pub use server::ServeError;
 #[doc(hidden)]
 pub use server::metrics::described;
 #[doc(hidden)]
-pub use states::{Known, Registered, States, WebhookState};
+pub use states::{KnownWebhooks, Registered, States, WebhookState};
 #[doc(hidden)]
 pub use webhook::typed::{FunctionBuilder, TypedFunction};
 pub use webhook::{Builder, ConfigError, FailurePolicy, Mutate, Validate, Webhook};

@@ -264,24 +264,24 @@ impl Registration {
         configuration: Configuration<'a>,
         live: Value,
         bundle: &str,
-    ) -> Result<Written<'a>, RegisterError> {
+    ) -> Result<WrittenConfiguration<'a>, RegisterError> {
         if configuration.is_empty() && live.is_null() {
-            return Ok(Written { configuration, armed: BTreeSet::new(), live });
+            return Ok(WrittenConfiguration { configuration, armed: BTreeSet::new(), live });
         }
         let armed = configuration::armed(&live);
         let live = apply(client, &configuration, live, bundle, &armed).await?;
-        Ok(Written { configuration, armed, live })
+        Ok(WrittenConfiguration { configuration, armed, live })
     }
 
     /// Lets the entries fail that are to, once the server was reached. It is also probed if that is due.
     async fn arm(
         &self,
         client: &Client,
-        registered: &Written<'_>,
+        registered: &WrittenConfiguration<'_>,
         bundle: &str,
         is_due: bool,
     ) -> Result<(), RegisterError> {
-        let Written { configuration, armed, live } = registered;
+        let WrittenConfiguration { configuration, armed, live } = registered;
         let all = configuration.to_fail();
         let is_armed = all.is_subset(armed);
         if configuration.is_empty() || is_armed && !is_due {
@@ -315,9 +315,9 @@ impl Registration {
     }
 
     /// Tells the status page how each webhook is registered.
-    fn report(&self, written: [&Written<'_>; 2], is_reached: bool) {
+    fn report(&self, written: [&WrittenConfiguration<'_>; 2], is_reached: bool) {
         let states = self.webhooks.iter().map(|webhook| {
-            let Written { configuration, armed, live } = written[usize::from(webhook.rules.mutates)];
+            let WrittenConfiguration { configuration, armed, live } = written[usize::from(webhook.rules.mutates)];
             let name = configuration.entry_name(&webhook.rules);
             let registered = if !configuration::entries(live).any(|entry| entry["name"] == *name) {
                 Registered::Later
@@ -347,7 +347,7 @@ impl Registration {
 }
 
 /// A configuration that was written.
-struct Written<'a> {
+struct WrittenConfiguration<'a> {
     configuration: Configuration<'a>,
     /// The entries that failed before.
     armed: BTreeSet<String>,

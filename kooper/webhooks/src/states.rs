@@ -7,11 +7,11 @@ use parking_lot::Mutex;
 
 /// The states of the webhooks, which the registration keeps up to date in the replica that leads.
 #[derive(Debug, Clone, Default)]
-pub struct States(Arc<Mutex<Known>>);
+pub struct States(Arc<Mutex<KnownWebhooks>>);
 
 /// The known state.
 #[derive(Debug, Clone, Default)]
-pub struct Known {
+pub struct KnownWebhooks {
     /// The webhooks, in the order of the program.
     pub webhooks: Vec<WebhookState>,
     /// Until when the certificate of this replica is valid, if it has one.
@@ -51,11 +51,11 @@ pub enum Registered {
 impl States {
     /// The state that is known now.
     #[must_use]
-    pub fn known(&self) -> Known {
+    pub fn known(&self) -> KnownWebhooks {
         self.0.lock().clone()
     }
 
-    pub(crate) fn update(&self, change: impl FnOnce(&mut Known)) {
+    pub(crate) fn update(&self, change: impl FnOnce(&mut KnownWebhooks)) {
         change(&mut self.0.lock());
     }
 }

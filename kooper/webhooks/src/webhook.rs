@@ -22,7 +22,7 @@ use serde_json::value::RawValue;
 use crate::admission::{Admission, Operation};
 use crate::argument::{Context, Process};
 use crate::denied::Denied;
-use crate::function::{Function, MutateFunction, Uses, ValidateFunction};
+use crate::function::{ArgumentSources, Function, MutateFunction, ValidateFunction};
 use crate::inputs::{self, Inputs};
 use crate::patch::{Patch, patch};
 use crate::review::{Request, Verdict};
@@ -110,7 +110,7 @@ pub struct Builder<K, M, S = ()> {
 /// A function without the type of its objects.
 struct Bound<S> {
     bind: Bind<S>,
-    uses: Uses,
+    sources: ArgumentSources,
 }
 
 impl Webhook {
@@ -314,14 +314,14 @@ impl<K: Kind, M: 'static, S: Send + Sync + 'static> Builder<K, M, S> {
         let Some(function) = self.function else {
             return Err(error("it has no function: set one with `function`".to_owned()));
         };
-        if self.operations.contains(&Operation::Delete) && !function.uses.is_optional {
+        if self.operations.contains(&Operation::Delete) && !function.sources.is_optional {
             let ty = &kind.kind;
             return Err(error(format!(
                 "a deletion has no new object: take `Option<Arc<{ty}>>` as the first argument, and the deleted object as \
                  another `Option<Arc<{ty}>>`"
             )));
         }
-        let inputs = function.uses.process.then(|| inputs::build(self.inputs, &self.name)).transpose();
+        let inputs = function.sources.process.then(|| inputs::build(self.inputs, &self.name)).transpose();
         let (controller, inputs) = inputs.map_err(|problem| error(problem.to_string()))?.unzip();
         let rules = Rules {
             name: self.name,
@@ -331,7 +331,7 @@ impl<K: Kind, M: 'static, S: Send + Sync + 'static> Builder<K, M, S> {
             failure,
             timeout: self.timeout,
             matching,
-            has_side_effects: function.uses.client,
+            has_side_effects: function.sources.client,
         };
         let call = (function.bind)(inputs, name, self.overwrite);
         Ok(Webhook { rules, call, inputs: controller })
@@ -345,11 +345,11 @@ impl<K: Kind, S: Send + Sync + 'static> Builder<K, Validate, S> {
     }
 
     pub(crate) fn validated_by(mut self, function: Function<K, S, ()>) -> Self {
-        let Function { call, uses } = function;
+        let Function { call, sources } = function;
         let bind: Bind<S> = Box::new(move |inputs, _, _| {
             Box::new(move |request, admission| {
                 let new = request.object.map(decode).transpose()?;
-                let old = request.old_object.filter(|_| uses.old).map(decode).transpose()?.map(Arc::new);
+                let old = request.old_object.filter(|_| sources.old).map(decode).transpose()?.map(Arc::new);
                 let process = inputs.as_ref().map(process).transpose()?;
                 let called = call(Context { new, old, admission, process });
                 // It was checked that the operation has an object.
@@ -357,7 +357,7 @@ impl<K: Kind, S: Send + Sync + 'static> Builder<K, Validate, S> {
                 Ok(Box::pin(async move { verdict(called.await.map(|()| Patch::default())) }))
             })
         });
-        self.function = Some(Bound { bind, uses });
+        self.function = Some(Bound { bind, sources });
         self
     }
 }
@@ -376,13 +376,13 @@ impl<K: Kind + Serialize, S: Send + Sync + 'static> Builder<K, Mutate, S> {
     }
 
     pub(crate) fn mutated_by(mut self, function: Function<K, S, K>) -> Self {
-        let Function { call, uses } = function;
+        let Function { call, sources } = function;
         let bind: Bind<S> = Box::new(move |inputs, name, overwrite| {
             Box::new(move |request, admission| {
                 let raw = request.object.ok_or("the request has no object")?;
                 let object: K = decode(raw)?;
                 let before = serde_json::to_value(&object)?;
-                let old = request.old_object.filter(|_| uses.old).map(decode).transpose()?.map(Arc::new);
+                let old = request.old_object.filter(|_| sources.old).map(decode).transpose()?.map(Arc::new);
                 let process = inputs.as_ref().map(process).transpose()?;
                 let called = call(Context { new: Some(object), old, admission, process });
                 let called = called.ok_or("the request has no object")?;
@@ -400,7 +400,7 @@ impl<K: Kind + Serialize, S: Send + Sync + 'static> Builder<K, Mutate, S> {
                 }))
             })
         });
-        self.function = Some(Bound { bind, uses });
+        self.function = Some(Bound { bind, sources });
         self
     }
 }

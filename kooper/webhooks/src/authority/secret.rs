@@ -42,7 +42,7 @@ pub(crate) struct CaSecret {
 
 /// The authority that was read, with the metadata of the version that a write replaces.
 #[derive(Debug)]
-pub(crate) struct Read {
+pub(crate) struct StoredAuthorities {
     pub(crate) authorities: Authorities,
     metadata: ObjectMeta,
 }
@@ -54,13 +54,13 @@ impl CaSecret {
 
     /// Reads the authorities. If there is no Secret, it is created with `known`, those that
     /// this process has used so far, or with new ones. One that is malformed is replaced.
-    pub(crate) async fn read(&self, known: Option<&Authorities>) -> Result<Read, SecretError> {
+    pub(crate) async fn read(&self, known: Option<&Authorities>) -> Result<StoredAuthorities, SecretError> {
         loop {
             let found = self.secrets.get_opt(&self.name).await.map_err(|error| self.error("read", error))?;
             let metadata = match found {
                 None => ObjectMeta { name: Some(self.name.clone()), ..ObjectMeta::default() },
                 Some(secret) => match Authorities::from_data(&secret.data.unwrap_or_default()) {
-                    Ok(authorities) => return Ok(Read { authorities, metadata: secret.metadata }),
+                    Ok(authorities) => return Ok(StoredAuthorities { authorities, metadata: secret.metadata }),
                     Err(error) => {
                         tracing::error!("the Secret `{}`: {error}; it is replaced", self.name);
                         secret.metadata
@@ -78,11 +78,19 @@ impl CaSecret {
     }
 
     /// Replaces what was read. `None` if another replica has written meanwhile.
-    pub(crate) async fn replace(&self, read: Read, with: Authorities) -> Result<Option<Read>, SecretError> {
+    pub(crate) async fn replace(
+        &self,
+        read: StoredAuthorities,
+        with: Authorities,
+    ) -> Result<Option<StoredAuthorities>, SecretError> {
         self.write(with, read.metadata).await
     }
 
-    async fn write(&self, authorities: Authorities, metadata: ObjectMeta) -> Result<Option<Read>, SecretError> {
+    async fn write(
+        &self,
+        authorities: Authorities,
+        metadata: ObjectMeta,
+    ) -> Result<Option<StoredAuthorities>, SecretError> {
         let is_new = metadata.resource_version.is_none();
         let secret = Secret {
             metadata,
@@ -97,7 +105,7 @@ impl CaSecret {
             self.secrets.replace(&self.name, &params, &secret).await
         };
         match written {
-            Ok(secret) => Ok(Some(Read { authorities, metadata: secret.metadata })),
+            Ok(secret) => Ok(Some(StoredAuthorities { authorities, metadata: secret.metadata })),
             Err(Error::Api(status)) if is_denied(&status) => Err(self.error("written", Error::Api(status))),
             // Changed, created or deleted meanwhile. A creation that finds nothing lacks its namespace.
             Err(Error::Api(status)) if status.code == 409 || (status.code == 404 && !is_new) => Ok(None),

@@ -325,7 +325,7 @@ async fn an_entry_does_not_fail_before_its_authority_is_injected_though_that_of_
             let response = Response::builder().header("warning", reached);
             ready(response.body(Body::from(object.to_string().into_bytes())))
         });
-        let written = Written { configuration: configuration(), armed: armed(&[]), live: before.clone() };
+        let written = WrittenConfiguration { configuration: configuration(), armed: armed(&[]), live: before.clone() };
         let done = registration.arm(&Client::new(server, "shops"), &written, "", false).await;
         (done, patches.load(Ordering::Relaxed))
     };

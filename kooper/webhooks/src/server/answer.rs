@@ -111,7 +111,7 @@ pub(super) async fn answer(shared: &Shared, request: Request<Incoming>) -> Respo
     response
 }
 
-async fn decide(shared: &Shared, request: Request<Incoming>) -> Result<Decided, Failure> {
+async fn decide(shared: &Shared, request: Request<Incoming>) -> Result<Decision, Failure> {
     let began = Instant::now();
     let (webhook, quick) = shared.webhooks.get(request.uri().path()).ok_or(Failure::NotFound)?;
     if request.method() != Method::POST {
@@ -147,13 +147,13 @@ async fn decide(shared: &Shared, request: Request<Incoming>) -> Result<Decided, 
 }
 
 /// A response to a request that was decided on.
-struct Decided {
+struct Decision {
     denied: bool,
     body: Vec<u8>,
 }
 
 /// Calls a function for a body.
-async fn call(webhook: Arc<Webhook>, body: Bytes) -> Result<Decided, Failure> {
+async fn call(webhook: Arc<Webhook>, body: Bytes) -> Result<Decision, Failure> {
     let request = review::Request::parse(&body)?;
     let Rules { kind, operations, .. } = &webhook.rules;
     request.check(kind, operations)?;
@@ -166,7 +166,7 @@ async fn call(webhook: Arc<Webhook>, body: Bytes) -> Result<Decided, Failure> {
         Ok(verdict) => {
             let denied = matches!(verdict, Verdict::Denied(_));
             let body = review::response(&request, &webhook.rules.kind, &verdict, admission.notes());
-            Ok(Decided { denied, body })
+            Ok(Decision { denied, body })
         }
         Err(error) => {
             let key = admission.key();

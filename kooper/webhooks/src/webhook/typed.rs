@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::{Builder, Mutate, Validate};
 use crate::argument::{Context, MutatedObject, NewObject, WebhookArgument};
-use crate::function::{Call, Function, MutateOutcome, Uses, ValidateOutcome};
+use crate::function::{ArgumentSources, Call, Function, MutateOutcome, ValidateOutcome};
 
 type Extract<K, S, A> = Box<dyn Fn(&mut Context<K, S>) -> Option<A> + Send + Sync>;
 type Finish<K, S, T, O> = Box<dyn FnOnce(fn(T) -> Result<O, BoxError>) -> Call<K, S, O>>;
@@ -17,7 +17,7 @@ type Finish<K, S, T, O> = Box<dyn FnOnce(fn(T) -> Result<O, BoxError>) -> Call<K
 pub struct FunctionBuilder<K, M, S, A> {
     builder: Builder<K, M, S>,
     extract: Extract<K, S, A>,
-    uses: Uses,
+    sources: ArgumentSources,
 }
 
 /// A builder whose function returns `T`, of which an `O` is made.
@@ -25,7 +25,7 @@ pub struct FunctionBuilder<K, M, S, A> {
 pub struct TypedFunction<K, M, S, T, O> {
     builder: Builder<K, M, S>,
     finish: Finish<K, S, T, O>,
-    uses: Uses,
+    sources: ArgumentSources,
 }
 
 kooper_runtime::internal::debug_fields! { FunctionBuilder<K, M, S, A> { builder } }
@@ -37,7 +37,7 @@ impl<K, M, S> Builder<K, M, S> {
     #[doc(hidden)]
     #[must_use]
     pub fn arguments(self) -> FunctionBuilder<K, M, S, ()> {
-        FunctionBuilder { builder: self, extract: Box::new(|_| Some(())), uses: Uses::default() }
+        FunctionBuilder { builder: self, extract: Box::new(|_| Some(())), sources: ArgumentSources::default() }
     }
 }
 
@@ -47,8 +47,8 @@ impl<K: Kind, S: Send + Sync + 'static> FunctionBuilder<K, Validate, S, ()> {
     #[must_use]
     pub fn new_object<N: NewObject<K>>(self) -> FunctionBuilder<K, Validate, S, ((), N)> {
         let extract = Box::new(|context: &mut Context<K, S>| Some(((), N::take(context.new.take())?)));
-        let uses = Uses { is_optional: N::IS_OPTIONAL, ..self.uses };
-        FunctionBuilder { builder: self.builder, extract, uses }
+        let sources = ArgumentSources { is_optional: N::IS_OPTIONAL, ..self.sources };
+        FunctionBuilder { builder: self.builder, extract, sources }
     }
 }
 
@@ -58,7 +58,7 @@ impl<K: Kind + Serialize, S: Send + Sync + 'static> FunctionBuilder<K, Mutate, S
     #[must_use]
     pub fn mutated_object<N: MutatedObject<K>>(self) -> FunctionBuilder<K, Mutate, S, ((), N)> {
         let extract = Box::new(|context: &mut Context<K, S>| Some(((), N::take(context.new.take())?)));
-        FunctionBuilder { builder: self.builder, extract, uses: self.uses }
+        FunctionBuilder { builder: self.builder, extract, sources: self.sources }
     }
 }
 
@@ -67,15 +67,15 @@ impl<K: Kind, M: 'static, S: Send + Sync + 'static, A: 'static> FunctionBuilder<
     #[doc(hidden)]
     #[must_use]
     pub fn argument<T: WebhookArgument<K, S>>(self) -> FunctionBuilder<K, M, S, (A, T)> {
-        let Self { builder, extract: before, mut uses } = self;
-        uses.add(T::USE);
+        let Self { builder, extract: before, mut sources } = self;
+        sources.add(T::SOURCE);
         FunctionBuilder {
             builder: builder.planned(T::plan),
             extract: Box::new(move |context| {
                 let before = before(context)?;
                 Some((before, T::extract(context)))
             }),
-            uses,
+            sources,
         }
     }
 
@@ -89,14 +89,14 @@ impl<K: Kind, M: 'static, S: Send + Sync + 'static, A: 'static> FunctionBuilder<
         Fut: Asynchronous + Send + 'static,
         O: 'static,
     {
-        let Self { builder, extract, uses } = self;
+        let Self { builder, extract, sources } = self;
         let finish = move |outcome: fn(Fut::Answer) -> Result<O, BoxError>| -> Call<K, S, O> {
             Box::new(move |mut context| {
                 let future = call(&function, extract(&mut context)?);
                 Some(Box::pin(async move { outcome(future.await) }))
             })
         };
-        TypedFunction { builder, finish: Box::new(finish), uses }
+        TypedFunction { builder, finish: Box::new(finish), sources }
     }
 }
 
@@ -104,8 +104,8 @@ impl<K: Kind, S: Send + Sync + 'static, T: ValidateOutcome> TypedFunction<K, Val
     /// Completes the function with its return type.
     #[doc(hidden)]
     pub fn validated(self) -> Builder<K, Validate, S> {
-        let Self { builder, finish, uses } = self;
-        builder.validated_by(Function { call: finish(T::into_result), uses })
+        let Self { builder, finish, sources } = self;
+        builder.validated_by(Function { call: finish(T::into_result), sources })
     }
 }
 
@@ -113,7 +113,7 @@ impl<K: Kind + Serialize, S: Send + Sync + 'static, T: MutateOutcome<K>> TypedFu
     /// Completes the function with its return type.
     #[doc(hidden)]
     pub fn mutated(self) -> Builder<K, Mutate, S> {
-        let Self { builder, finish, uses } = self;
-        builder.mutated_by(Function { call: finish(T::into_result), uses })
+        let Self { builder, finish, sources } = self;
+        builder.mutated_by(Function { call: finish(T::into_result), sources })
     }
 }

@@ -20,7 +20,7 @@ pub(super) fn of(view: &ControllerView, is_standby: bool) -> (Vec<WebhookRow>, V
 
 /// A standby may have been the leader: since then another replica registers the webhooks.
 #[cfg(feature = "webhooks")]
-fn shown(known: kooper_webhooks::Known, is_standby: bool) -> (Vec<WebhookRow>, Vec<String>) {
+fn shown(known: kooper_webhooks::KnownWebhooks, is_standby: bool) -> (Vec<WebhookRow>, Vec<String>) {
     let rows = known.webhooks.into_iter().map(|one| {
         let registered = if is_standby { kooper_webhooks::Registered::Unknown } else { one.registered };
         let (registered, is_bad) = (registered.text(), registered.is_bad());
@@ -42,7 +42,7 @@ pub(super) fn of(_: &ControllerView, _: bool) -> (Vec<WebhookRow>, Vec<String>) 
 #[cfg(all(test, feature = "webhooks"))]
 mod tests {
     use k8s_openapi::jiff::Timestamp;
-    use kooper_webhooks::{Known, Registered, WebhookState};
+    use kooper_webhooks::{KnownWebhooks, Registered, WebhookState};
 
     use super::*;
 
@@ -51,7 +51,7 @@ mod tests {
         let known = || {
             let (name, purpose) = ("check".to_owned(), "validates shops.example.com".to_owned());
             let webhooks = vec![WebhookState { name, purpose, registered: Registered::Unreached }];
-            Known { webhooks, probed: Some(Timestamp::UNIX_EPOCH), ..Known::default() }
+            KnownWebhooks { webhooks, probed: Some(Timestamp::UNIX_EPOCH), ..KnownWebhooks::default() }
         };
         let (rows, remarks) = shown(known(), false);
         assert_eq!((rows[0].registered, rows[0].is_bad, remarks.len()), (Registered::Unreached.text(), true, 1));
