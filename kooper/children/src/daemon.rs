@@ -76,8 +76,8 @@ where
         let daemon = self.0.clone();
         Box::pin(async move {
             let failure = owner(&context).annotations().get(DAEMON_FAILED).cloned();
-            let runs = Runs::begin(&context);
-            let mut noted = Noted { failure, is_certain: true };
+            let runs = DaemonRun::begin(&context);
+            let mut noted = FailureNote { failure, is_certain: true };
             let ended: Ended = {
                 let mut running = pin!(caught(daemon.handle(context.clone())));
                 let recovers = async {
@@ -87,7 +87,7 @@ where
                         if let Some(object) = context.controller().own.get(context.key()) {
                             let failure =
                                 object.metadata().ok().and_then(|it| it.annotations.get(DAEMON_FAILED).cloned());
-                            noted = Noted { is_certain: noted.is_certain || failure.is_some(), failure };
+                            noted = FailureNote { is_certain: noted.is_certain || failure.is_some(), failure };
                         }
                         if note(&context, &mut noted, None).await {
                             break;
@@ -129,21 +129,21 @@ where
 
 /// The daemons that were dropped. A change of the object begins another one, and the time goes on.
 #[derive(Default)]
-struct Dropped(Mutex<DroppedRuns>);
+struct DroppedDaemons(Mutex<DroppedDaemonRuns>);
 
 #[derive(Default)]
-struct DroppedRuns {
+struct DroppedDaemonRuns {
     /// The uid of the object, the begin, and the end.
     runs: HashMap<ObjectKey, (String, Instant, Instant)>,
     /// When those that do not go on any more are next forgotten.
     sweep_at: Option<Instant>,
 }
 
-impl Dropped {
+impl DroppedDaemons {
     /// Takes the begin of a daemon that goes on.
     fn resume(&self, key: &ObjectKey, uid: &str, now: Instant) -> Option<Instant> {
         let mut dropped = self.0.lock();
-        let DroppedRuns { runs, sweep_at } = &mut *dropped;
+        let DroppedDaemonRuns { runs, sweep_at } = &mut *dropped;
         // The next one begins at once. Later ones follow a pause, or another owner of the shard.
         let goes_on = |at: Instant| now - at < AT_ONCE;
         // Not for each one: those of all objects may be dropped together.
@@ -157,8 +157,8 @@ impl Dropped {
 }
 
 /// A daemon that runs.
-struct Runs {
-    dropped: Arc<Dropped>,
+struct DaemonRun {
+    dropped: Arc<DroppedDaemons>,
     key: ObjectKey,
     uid: String,
     /// The begin of the first one since the last failure.
@@ -166,9 +166,9 @@ struct Runs {
     has_ended: bool,
 }
 
-impl Runs {
+impl DaemonRun {
     fn begin<P: Kind, S>(context: &Context<P, S>) -> Self {
-        let (dropped, now): (Arc<Dropped>, _) = (context.controller().extensions.get(), Instant::now());
+        let (dropped, now): (Arc<DroppedDaemons>, _) = (context.controller().extensions.get(), Instant::now());
         let (key, uid) = (context.key().clone(), owner(context).uid().unwrap_or_default());
         let since = dropped.resume(&key, &uid, now).unwrap_or(now);
         Self { dropped, key, uid, since, has_ended: false }
@@ -179,7 +179,7 @@ impl Runs {
     }
 }
 
-impl Drop for Runs {
+impl Drop for DaemonRun {
     fn drop(&mut self) {
         if !self.has_ended {
             let run = (std::mem::take(&mut self.uid), self.since, Instant::now());
@@ -192,13 +192,13 @@ impl Drop for Runs {
 type Ended = Result<Result<Action, BoxError>, Panic>;
 
 /// The note about a daemon on its object.
-struct Noted {
+struct FailureNote {
     failure: Option<String>,
     /// `false` if a request was sent that may have replaced it.
     is_certain: bool,
 }
 
-impl Noted {
+impl FailureNote {
     fn is(&self, failure: Option<&str>) -> bool {
         self.is_certain && self.failure.as_deref() == failure
     }
@@ -208,7 +208,7 @@ impl Noted {
 /// cancelled, the next one is not left out.
 async fn note<P: Kind, S: Send + Sync + 'static>(
     context: &Context<P, S>,
-    noted: &mut Noted,
+    noted: &mut FailureNote,
     failure: Option<String>,
 ) -> bool {
     if noted.is(failure.as_deref()) {
@@ -219,7 +219,7 @@ async fn note<P: Kind, S: Send + Sync + 'static>(
     let patch = PatchBody::merge(json!({"metadata": {"annotations": {(DAEMON_FAILED): failure}}}));
     match patcher.patch_object(&*owner(context), patch).await {
         Ok(_) => {
-            *noted = Noted { failure, is_certain: true };
+            *noted = FailureNote { failure, is_certain: true };
             true
         }
         Err(error) => {
@@ -238,7 +238,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_daemon_goes_on_if_the_next_one_begins_at_once_and_is_forgotten_otherwise() {
-        let (dropped, since) = (Dropped::default(), Instant::now());
+        let (dropped, since) = (DroppedDaemons::default(), Instant::now());
         let [a, b] = ["a", "b"].map(ObjectKey::cluster_scoped);
         let stop = |key: &ObjectKey| {
             dropped.0.lock().runs.insert(key.clone(), ("1".to_owned(), since, Instant::now()));

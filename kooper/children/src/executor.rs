@@ -30,7 +30,7 @@ use crate::observed::{ChildId, Owner, SlotLabel, SlotProgress};
 use crate::plan::{Plan, Step, plan, provided};
 use crate::record::{ChildObject, Found, call, owner};
 use crate::status::{HANDLER_FAILED, Report, has_failed, summarized};
-use crate::typed::{Called, DynSlot, UntypedSlot};
+use crate::typed::{DynSlot, SlotOutput, UntypedSlot};
 
 use owner_call::OwnerCall;
 use progress::Progress;
@@ -38,7 +38,7 @@ use progress::Progress;
 /// A reason to wait, as an error.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
-struct Wait(String);
+struct WaitError(String);
 
 /// The error of a child function that waits for something: the slot is held, without failure, and none of its children
 /// is changed.
@@ -55,7 +55,7 @@ struct Wait(String);
 /// # assert!(password(&ConfigMap::default()).is_err());
 /// ```
 pub fn wait(why: impl Into<String>) -> BoxError {
-    Box::new(Wait(why.into()))
+    Box::new(WaitError(why.into()))
 }
 
 /// Returns whether the API server itself found an object invalid: not a webhook or a policy, which may allow it later.
@@ -92,7 +92,7 @@ pub(crate) struct Executor<P, S> {
 }
 
 /// The end of a pass.
-pub(crate) struct Pass<P> {
+pub(crate) struct PassResult<P> {
     pub(crate) children: Children<P>,
     /// The first error.
     pub(crate) error: Option<BoxError>,
@@ -104,10 +104,10 @@ pub(crate) struct Pass<P> {
 }
 
 /// The result of a step.
-enum Done {
-    Called(usize, Result<Called, BoxError>),
+enum StepResult {
+    Called(usize, Result<SlotOutput, BoxError>),
     /// `None` for a child that is as it should be.
-    Written(usize, ChildId, Result<Option<Found>, Refusal>),
+    Written(usize, ChildId, Result<Option<Found>, WriteError>),
     /// The labels that the child has now, and its version.
     Labelled(ChildId, SlotLabel, Result<(Option<SlotLabel>, Arc<str>), BoxError>),
     Deleted(ChildId, Result<(), BoxError>),
@@ -115,7 +115,7 @@ enum Done {
 }
 
 /// A write that was refused.
-enum Refusal {
+enum WriteError {
     /// Only because an immutable field would change.
     Immutable(BoxError),
     /// A new object would be refused, too.
@@ -126,12 +126,12 @@ enum Refusal {
 
 impl<P: Kind, S: Send + Sync + 'static> Executor<P, S> {
     /// Applies and prunes the children.
-    pub(crate) async fn apply(&self, context: &Context<P, S>) -> Result<Pass<P>, BoxError> {
+    pub(crate) async fn apply(&self, context: &Context<P, S>) -> Result<PassResult<P>, BoxError> {
         self.pass(context, &Owner::default()).await
     }
 
     /// Gives the children to the arguments of the call, and puts their summary into the statuses that it applies.
-    pub(crate) fn begin(&self, context: &Context<P, S>, pass: &Pass<P>) {
+    pub(crate) fn begin(&self, context: &Context<P, S>, pass: &PassResult<P>) {
         let extensions = call(context).extensions;
         extensions.insert(Current(Some(pass.children.clone())));
         if self.report.is_some() {
@@ -151,7 +151,7 @@ impl<P: Kind, S: Send + Sync + 'static> Executor<P, S> {
     pub(crate) async fn end_call(
         &self,
         context: &Context<P, S>,
-        pass: Pass<P>,
+        pass: PassResult<P>,
         handled: &Result<Action, BoxError>,
     ) -> Result<(), BoxError> {
         let mut errors = handled.as_ref().err().into_iter().chain(&pass.error);
@@ -183,7 +183,7 @@ impl<P: Kind, S: Send + Sync + 'static> Executor<P, S> {
         }
     }
 
-    async fn pass(&self, context: &Context<P, S>, state: &Owner) -> Result<Pass<P>, BoxError> {
+    async fn pass(&self, context: &Context<P, S>, state: &Owner) -> Result<PassResult<P>, BoxError> {
         let owner = owner(context);
         let of = self.untyped(context, &owner);
         let mut progress = self.observe(context, &of)?;
@@ -242,17 +242,17 @@ impl<P: Kind, S: Send + Sync + 'static> Executor<P, S> {
         context: &'a Context<P, S>,
         progress: &'a Progress,
         step: &'a Step,
-    ) -> BoxFuture<'a, Done> {
+    ) -> BoxFuture<'a, StepResult> {
         let missing = || BoxError::from("the object of a step is not known");
         match step {
             // Most passes have no other steps. The future of a write is large.
-            Step::Call { slot } => ready(Done::Called(*slot, self.call(context, progress, *slot))).boxed(),
+            Step::Call { slot } => ready(StepResult::Called(*slot, self.call(context, progress, *slot))).boxed(),
             Step::Apply { slot, child, label } => async move {
                 let result = match progress.wanted.get(child).cloned().ok_or_else(missing) {
                     Ok(object) => self.write(context, progress, (*slot, child, object), label).await,
-                    Err(error) => Err(Refusal::Other(error)),
+                    Err(error) => Err(WriteError::Other(error)),
                 };
-                Done::Written(*slot, child.clone(), result)
+                StepResult::Written(*slot, child.clone(), result)
             }
             .boxed(),
             Step::Label { slot, child, label } => async move {
@@ -260,7 +260,7 @@ impl<P: Kind, S: Send + Sync + 'static> Executor<P, S> {
                     Some(object) => self.slots[*slot].label(context, object, label).await,
                     None => Err(missing()),
                 };
-                Done::Labelled(child.clone(), label.clone(), result)
+                StepResult::Labelled(child.clone(), label.clone(), result)
             }
             .boxed(),
             Step::Delete { child, uid, version, cause } => async move {
@@ -269,7 +269,7 @@ impl<P: Kind, S: Send + Sync + 'static> Executor<P, S> {
                     Some(kind) => kind.delete(context, child, params).await,
                     None => Err(missing()),
                 };
-                Done::Deleted(child.clone(), result)
+                StepResult::Deleted(child.clone(), result)
             }
             .boxed(),
             Step::Release { child, .. } => async move {
@@ -277,7 +277,7 @@ impl<P: Kind, S: Send + Sync + 'static> Executor<P, S> {
                     (Some(kind), Some(object)) => kind.release(context, object).await,
                     _ => Err(missing()),
                 };
-                Done::Released(child.clone(), result)
+                StepResult::Released(child.clone(), result)
             }
             .boxed(),
         }
@@ -290,26 +290,26 @@ impl<P: Kind, S: Send + Sync + 'static> Executor<P, S> {
         progress: &Progress,
         (slot, child, object): (usize, &ChildId, AnyObject),
         label: &SlotLabel,
-    ) -> Result<Option<Found>, Refusal> {
+    ) -> Result<Option<Found>, WriteError> {
         let observed = progress.observed.children.get(child).map(|child| &*child.version);
         let memory = transitions::memory(context);
         // Only an ordered deletion reads it.
-        let is_first = self.is_ordered() && observed.is_none() && memory.unseen.expect(context.key(), child);
+        let is_first = self.is_ordered() && observed.is_none() && memory.expectations.expect(context.key(), child);
         match self.slots[slot].apply(context, object.clone(), label, self.is_ordered(), observed).await {
             Err(error) if observed.is_some() => Err(self.probe(context, slot, object, error).await),
             Err(error) => {
                 // An earlier write may have been done.
                 if is_first && is_refused(&*error) {
-                    memory.unseen.forget(context.key(), |id| id == child);
+                    memory.expectations.forget(context.key(), |id| id == child);
                 }
-                Err(Refusal::Other(error))
+                Err(WriteError::Other(error))
             }
             Ok(found) => Ok(found),
         }
     }
 
     /// Calls the function of a slot.
-    fn call(&self, context: &Context<P, S>, progress: &Progress, slot: usize) -> Result<Called, BoxError> {
+    fn call(&self, context: &Context<P, S>, progress: &Progress, slot: usize) -> Result<SlotOutput, BoxError> {
         let inputs = self.graph.nodes()[slot].inputs.iter().map(|&input| {
             let ids = provided(&self.graph, &progress.observed, input);
             ids.into_iter().filter_map(|id| progress.objects.get(id)).map(ChildObject::get).collect()
@@ -321,17 +321,17 @@ impl<P: Kind, S: Send + Sync + 'static> Executor<P, S> {
 
     /// Finds out why the write of a child that exists was refused. What is not known for sure may pass, so that nothing is
     /// deleted because of it.
-    async fn probe(&self, context: &Context<P, S>, slot: usize, child: AnyObject, error: BoxError) -> Refusal {
+    async fn probe(&self, context: &Context<P, S>, slot: usize, child: AnyObject, error: BoxError) -> WriteError {
         // A dry run shows each write as if it was done.
         let refused = error.downcast_ref().filter(|_| is_invalid(&*error) && !call(context).is_dry_run());
-        let Some(refused) = refused else { return Refusal::Other(error) };
+        let Some(refused) = refused else { return WriteError::Other(error) };
         match self.slots[slot].probe(context, child, refused).await {
-            Ok(true) => Refusal::Immutable(error),
-            Ok(false) => Refusal::Other(error),
-            Err(refused) if is_invalid(&*refused) => Refusal::Invalid(error),
+            Ok(true) => WriteError::Immutable(error),
+            Ok(false) => WriteError::Other(error),
+            Err(refused) if is_invalid(&*refused) => WriteError::Invalid(error),
             Err(unknown) => {
                 tracing::debug!(slot = self.slots[slot].id().name, "the probe has failed: {}", chain(&*unknown));
-                Refusal::Other(error)
+                WriteError::Other(error)
             }
         }
     }
@@ -340,12 +340,12 @@ impl<P: Kind, S: Send + Sync + 'static> Executor<P, S> {
         self.kinds.iter().find(|kind| kind.resource() == &*child.resource).map(|kind| &**kind)
     }
 
-    fn end(&self, of: &OwnerCall<'_>, plan: Plan, progress: Progress) -> Pass<P> {
+    fn end(&self, of: &OwnerCall<'_>, plan: Plan, progress: Progress) -> PassResult<P> {
         let children = of.children(&plan, &progress);
         let has_daemon = self.has_daemon.load(Ordering::Relaxed);
         let annotations = of.owner.annotations.as_ref().filter(|_| has_daemon);
         let daemon = annotations.and_then(|all| all.get(DAEMON_FAILED)).cloned();
         let (error, again) = progress.end(self.slots.len());
-        Pass { children: Children::new(children, daemon, plan.undeleted), error, again, blocking: plan.blocking }
+        PassResult { children: Children::new(children, daemon, plan.undeleted), error, again, blocking: plan.blocking }
     }
 }

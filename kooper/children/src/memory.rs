@@ -28,14 +28,14 @@ use tokio::time::Instant;
 use crate::observed::{Child, ChildId};
 use crate::plan::SlotState;
 
+mod expectations;
 mod external;
 mod slot;
-mod unseen;
 
+use expectations::Expectations;
 use external::{ExternalId, Externals};
 use slot::{ByAddress, Slot};
-pub(crate) use slot::{Inputs, Loop, Verdict};
-use unseen::Unseen;
+pub(crate) use slot::{Inputs, Loop, LoopVerdict};
 
 /// The slots of each owner of a controller, an extension of its context.
 #[derive(Debug, Default)]
@@ -44,7 +44,7 @@ pub struct SlotMemory {
     /// Apart, as the watches read it.
     externals: Mutex<Externals>,
     /// Apart, as they are needed when the slots of an owner are forgotten: while it is being deleted, and in another term.
-    pub(crate) unseen: Unseen,
+    pub(crate) expectations: Expectations,
     /// The uids of the owners whose children outlive them. Apart, as they are noted while another replica leads, too.
     orphaning: Mutex<HashMap<ObjectKey, String>>,
     /// Set when its gauges are registered.
@@ -93,18 +93,18 @@ impl SlotMemory {
         inputs: impl FnOnce() -> Inputs,
         version: impl Fn(&ChildId) -> Option<&'a str>,
         now: Instant,
-    ) -> Verdict {
+    ) -> LoopVerdict {
         self.memory.lock().slot(owner, slot).returned(digest, inputs, version, now)
     }
 
     /// Notes that the children of a slot change for a reason.
     pub(crate) fn explained(&self, (owner, slot): (&ObjectKey, usize), now: Instant) {
-        self.memory.lock().slot(owner, slot).trouble().explained(now);
+        self.memory.lock().slot(owner, slot).loop_history().explained(now);
     }
 
     /// Notes that the children of a slot change for no reason.
-    pub(crate) fn pause(&self, (owner, slot): (&ObjectKey, usize), now: Instant) -> Verdict {
-        self.memory.lock().slot(owner, slot).trouble().pause(Loop::Bodies, now)
+    pub(crate) fn pause(&self, (owner, slot): (&ObjectKey, usize), now: Instant) -> LoopVerdict {
+        self.memory.lock().slot(owner, slot).loop_history().pause(Loop::Bodies, now)
     }
 
     /// Returns of each child whether it is known to be as the slot's function has returned it.
@@ -236,7 +236,7 @@ impl SlotMemory {
 impl CallObserver for SlotMemory {
     fn gone(&self, owner: &ObjectKey, _: Option<Duration>) {
         self.leave(owner);
-        self.unseen.forget(owner, |_| true);
+        self.expectations.forget(owner, |_| true);
     }
 
     fn ignored(&self, owner: &ObjectKey) {
@@ -259,7 +259,7 @@ impl CallObserver for SlotMemory {
     }
 
     fn term_begins(&self, exists: &dyn Fn(&ObjectKey) -> bool) {
-        self.unseen.retain(exists);
+        self.expectations.retain(exists);
         self.orphaning.lock().retain(|owner, _| exists(owner));
     }
 
@@ -374,12 +374,12 @@ mod tests {
     #[test]
     fn unseen_children_are_known_in_the_next_term_if_their_owner_still_exists() {
         let (memory, [a, b]) = (SlotMemory::default(), ["a", "b"].map(ObjectKey::cluster_scoped));
-        assert_eq!([&a, &b].map(|owner| memory.unseen.expect(owner, &child())), [true, true]);
-        let unseen = || [&a, &b].map(|owner| memory.unseen.of(owner).len());
+        assert_eq!([&a, &b].map(|owner| memory.expectations.expect(owner, &child())), [true, true]);
+        let expectations = || [&a, &b].map(|owner| memory.expectations.of(owner).len());
         memory.term_ended();
-        assert_eq!(unseen(), [1, 1]);
+        assert_eq!(expectations(), [1, 1]);
         memory.term_begins(&|owner| *owner == a);
-        assert_eq!(unseen(), [1, 0]);
+        assert_eq!(expectations(), [1, 0]);
     }
 
     #[test]

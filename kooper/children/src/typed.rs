@@ -27,7 +27,7 @@ use crate::record::{ChildObject, Found, found, id_of, is_apart, is_outdated, jud
 use crate::slot::{FunctionId, Slot, Verbs};
 
 /// The result of the function of a slot.
-pub(crate) enum Called {
+pub(crate) enum SlotOutput {
     Children(Vec<(ChildId, AnyObject)>),
     /// An object to wait for, which may exist.
     External(ChildId, Option<(Readiness, AnyObject)>),
@@ -71,7 +71,7 @@ pub(crate) trait DynSlot<P, S>: UntypedSlot {
     fn kind(&self) -> Option<Box<dyn DynKind<P, S>>>;
 
     /// Calls the function of the slot, which has this index.
-    fn call(&self, context: &Context<P, S>, slot: usize, inputs: &[Vec<AnyObject>]) -> Result<Called, BoxError>;
+    fn call(&self, context: &Context<P, S>, slot: usize, inputs: &[Vec<AnyObject>]) -> Result<SlotOutput, BoxError>;
 
     /// Applies a child; `None` if it is known to be as it should be, in the version that is observed.
     fn apply<'a>(
@@ -259,7 +259,7 @@ where
         (!F::EXTERNAL).then(|| Box::new(TypedKind::<<F::Form as Form>::Kind>::new()) as _)
     }
 
-    fn call(&self, context: &Context<P, S>, slot: usize, inputs: &[Vec<AnyObject>]) -> Result<Called, BoxError> {
+    fn call(&self, context: &Context<P, S>, slot: usize, inputs: &[Vec<AnyObject>]) -> Result<SlotOutput, BoxError> {
         let owner = owner(context);
         let children = match self.slot.function.call(&owner, context, inputs)? {
             Made::Children(children) => children,
@@ -272,12 +272,12 @@ where
                 // Before the cache is read, so that no change is missed.
                 let memory = context.extensions().get::<SlotMemory>();
                 memory.stands_for((context.key(), slot), (self.resource.clone(), key.clone()));
-                let Some(object) = reader.get(&key)? else { return Ok(Called::External(id, None)) };
+                let Some(object) = reader.get(&key)? else { return Ok(SlotOutput::External(id, None)) };
                 let is_terminating = object.meta().deletion_timestamp.is_some();
                 let readiness = judge(&*object)?;
                 let object: AnyObject = object;
                 let own = self.judge(&ChildObject::Decoded(object.clone()))?.filter(|_| !is_terminating);
-                return Ok(Called::External(id, Some((own.unwrap_or(readiness), object))));
+                return Ok(SlotOutput::External(id, Some((own.unwrap_or(readiness), object))));
             }
         };
         let named = children.into_iter().map(|child| match child.meta().name.as_deref() {
@@ -286,7 +286,7 @@ where
             }
             Some(_) => Ok((id_of(&*owner, &child, &self.kind, self.resource.clone()), Arc::new(child) as AnyObject)),
         });
-        Ok(Called::Children(named.collect::<Result<_, _>>()?))
+        Ok(SlotOutput::Children(named.collect::<Result<_, _>>()?))
     }
 
     fn apply<'a>(

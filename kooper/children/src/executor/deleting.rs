@@ -13,7 +13,7 @@ use serde_json::json;
 
 use super::progress::Progress;
 use super::transitions::{is_noted, is_orphaning, memory};
-use super::{Executor, Pass};
+use super::{Executor, PassResult};
 use crate::children::Children;
 use crate::labels::ORPHANS;
 use crate::observed::{ChildId, Owner};
@@ -44,7 +44,7 @@ impl<P: Kind, S: Send + Sync + 'static> Executor<P, S> {
     }
 
     /// Releases children, and deletes those of the next wave.
-    pub(crate) async fn delete(&self, context: &Context<P, S>) -> Result<Pass<P>, BoxError> {
+    pub(crate) async fn delete(&self, context: &Context<P, S>) -> Result<PassResult<P>, BoxError> {
         self.untyped(context, &owner(context)).warn_unordered();
         let is_ordered = !is_orphaning(context);
         // Children in a namespace that is not listed would be taken for gone.
@@ -82,14 +82,14 @@ impl<P: Kind, S: Send + Sync + 'static> Executor<P, S> {
     /// that nothing is asked.
     pub(super) async fn find_unseen(&self, context: &Context<P, S>, progress: &mut Progress) -> Result<(), BoxError> {
         let memory = memory(context);
-        let unseen = memory.unseen.of(context.key());
+        let expectations = memory.expectations.of(context.key());
         // In a dry run the caches have all writes.
-        if unseen.is_empty() || call(context).is_dry_run() {
+        if expectations.is_empty() || call(context).is_dry_run() {
             return Ok(());
         }
         let names = self.names();
         for kind in self.kinds.iter().filter(|kind| !kind.is_absent(context)) {
-            let of_kind: Vec<_> = unseen.iter().filter(|child| *child.resource == *kind.resource()).collect();
+            let of_kind: Vec<_> = expectations.iter().filter(|child| *child.resource == *kind.resource()).collect();
             for found in kind.list_children(context, &names, &of_kind).await? {
                 if !progress.observed.children.contains_key(&found.0) {
                     progress.found(found);
@@ -98,7 +98,7 @@ impl<P: Kind, S: Send + Sync + 'static> Executor<P, S> {
                 }
             }
         }
-        memory.unseen.forget(context.key(), |child| !progress.observed.children.contains_key(child));
+        memory.expectations.forget(context.key(), |child| !progress.observed.children.contains_key(child));
         Ok(())
     }
 

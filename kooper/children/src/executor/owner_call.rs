@@ -8,7 +8,7 @@ use kooper_runtime::internal::error::public_chain;
 use kooper_runtime::{BoxError, ControllerContext, ObjectKey};
 
 use super::progress::Progress;
-use super::{Done, Refusal, Wait};
+use super::{StepResult, WaitError, WriteError};
 use crate::children::SlotChildren;
 use crate::function::AnyObject;
 use crate::graph::Graph;
@@ -16,10 +16,10 @@ use crate::memory::{KnownChildren, SlotMemory, address};
 use crate::observed::{ChildId, Observed, Run, SlotProgress, Write};
 use crate::plan::{Plan, SlotState, provided};
 use crate::record::{ChildObject, Found};
-use crate::typed::{Called, UntypedSlot};
+use crate::typed::{SlotOutput, UntypedSlot};
 
 /// Calls the function of a slot.
-pub(super) type CallSlot<'a> = dyn Fn(&Progress, usize) -> Result<Called, BoxError> + 'a;
+pub(super) type CallSlot<'a> = dyn Fn(&Progress, usize) -> Result<SlotOutput, BoxError> + 'a;
 
 pub(super) struct OwnerCall<'a> {
     pub(super) controller: &'a ControllerContext,
@@ -59,16 +59,16 @@ impl OwnerCall<'_> {
             objects.insert(id, object);
         }
         if is_ordered {
-            self.memory.unseen.forget(self.key, |id| observed.children.contains_key(id));
+            self.memory.expectations.forget(self.key, |id| observed.children.contains_key(id));
         }
         Progress { observed, objects, wanted: BTreeMap::new(), error: None, pause: None, has_deleted: false }
     }
 
     /// Notes the result of a step.
-    pub(super) fn note(&self, progress: &mut Progress, done: Done, call: &CallSlot<'_>) {
+    pub(super) fn note(&self, progress: &mut Progress, done: StepResult, call: &CallSlot<'_>) {
         match done {
-            Done::Called(slot, result) => self.called(progress, slot, result, call),
-            Done::Written(slot, id, result) => {
+            StepResult::Called(slot, result) => self.called(progress, slot, result, call),
+            StepResult::Written(slot, id, result) => {
                 let write = match result {
                     Ok(None) => {
                         if let Some(child) = progress.objects.get(&id).and_then(ChildObject::cached) {
@@ -85,18 +85,18 @@ impl OwnerCall<'_> {
                         progress.found((id, child, object));
                         Write::Applied
                     }
-                    Err(Refusal::Immutable(error)) => {
+                    Err(WriteError::Immutable(error)) => {
                         let recreates = self.graph.nodes()[slot].spec.flags.recreate.is_some();
                         let is_protected = progress.observed.children.get(&id).is_some_and(|child| child.is_protected);
                         let replaces = recreates && !is_protected;
                         Write::Immutable(if replaces { public_chain(&*error) } else { progress.stall(error) })
                     }
-                    Err(Refusal::Invalid(error)) => Write::Invalid(progress.stall(error)),
-                    Err(Refusal::Other(error)) => Write::Refused(progress.fail(error)),
+                    Err(WriteError::Invalid(error)) => Write::Invalid(progress.stall(error)),
+                    Err(WriteError::Other(error)) => Write::Refused(progress.fail(error)),
                 };
                 progress.written(&id, &write);
             }
-            Done::Labelled(id, label, result) => match result {
+            StepResult::Labelled(id, label, result) => match result {
                 Ok((is, version)) if is.as_ref() == Some(&label) => {
                     progress.written(&id, &Write::Applied);
                     if let Some(child) = progress.observed.children.get_mut(&id) {
@@ -109,14 +109,14 @@ impl OwnerCall<'_> {
                 }
                 Err(error) => progress.refuse(id, error),
             },
-            Done::Deleted(id, Ok(())) => {
+            StepResult::Deleted(id, Ok(())) => {
                 progress.has_deleted = true;
                 if let Some(child) = progress.observed.children.get_mut(&id) {
                     child.is_terminating = true;
                 }
             }
-            Done::Deleted(id, Err(error)) => progress.refuse(id, error),
-            Done::Released(id, result) => {
+            StepResult::Deleted(id, Err(error)) => progress.refuse(id, error),
+            StepResult::Released(id, result) => {
                 if let Err(error) = result {
                     progress.fail(error);
                 }
@@ -125,9 +125,9 @@ impl OwnerCall<'_> {
         }
     }
 
-    fn called(&self, progress: &mut Progress, slot: usize, result: Result<Called, BoxError>, call: &CallSlot<'_>) {
+    fn called(&self, progress: &mut Progress, slot: usize, result: Result<SlotOutput, BoxError>, call: &CallSlot<'_>) {
         let run = match result {
-            Ok(Called::Children(children)) => {
+            Ok(SlotOutput::Children(children)) => {
                 let mut names = BTreeSet::new();
                 let taken = children.iter().find(|(id, _)| progress.wanted.contains_key(id) || !names.insert(id));
                 if let Some((id, _)) = taken {
@@ -143,7 +143,7 @@ impl OwnerCall<'_> {
                     Run::Returned
                 }
             }
-            Ok(Called::External(id, found)) => {
+            Ok(SlotOutput::External(id, found)) => {
                 progress.observed.slots[slot].desired = vec![(id.clone(), Write::Applied)];
                 if let Some((readiness, object)) = found {
                     progress.observed.external.insert(id.clone(), readiness);
@@ -151,7 +151,7 @@ impl OwnerCall<'_> {
                 }
                 Run::Returned
             }
-            Err(error) => match error.downcast::<Wait>() {
+            Err(error) => match error.downcast::<WaitError>() {
                 Ok(wait) => Run::Waits(wait.0),
                 Err(error) => Run::Failed(progress.fail(error)),
             },

@@ -17,11 +17,11 @@ use super::owner_call::{CallSlot, OwnerCall};
 use super::progress::Progress;
 use crate::function::AnyObject;
 use crate::labels::ORPHANS;
-use crate::memory::{Inputs, Loop, ORPHAN, SlotMemory, Verdict, digest};
+use crate::memory::{Inputs, Loop, LoopVerdict, ORPHAN, SlotMemory, digest};
 use crate::observed::{ChildId, Owner};
 use crate::plan::{Plan, SlotState, provided};
 use crate::record::{ChildObject, Found, owner};
-use crate::typed::Called;
+use crate::typed::SlotOutput;
 
 impl OwnerCall<'_> {
     /// Returns for how long the children of a slot are not applied because their bodies keep changing, and why.
@@ -48,10 +48,10 @@ impl OwnerCall<'_> {
         let (memory, of, now) = (&self.memory, (self.key, slot), Instant::now());
         let inputs = || self.inputs(progress, slot);
         let verdict = match memory.returned(of, digest, inputs, version, now) {
-            Verdict::Ask => {
+            LoopVerdict::Ask => {
                 let is_same =
-                    |again: &Called| matches!(again, Called::Children(again) if self.digest(slot, again) == digest);
-                if call(progress, slot).is_ok_and(|again| is_same(&again)) {
+                    |again| matches!(again, SlotOutput::Children(again) if self.digest(slot, &again) == digest);
+                if call(progress, slot).is_ok_and(is_same) {
                     memory.explained(of, now);
                     return None;
                 }
@@ -59,7 +59,7 @@ impl OwnerCall<'_> {
             }
             verdict => verdict,
         };
-        let Verdict::Pause(pause, what, is_new) = verdict else { return None };
+        let LoopVerdict::Pause(pause, what, is_new) = verdict else { return None };
         let why = match what {
             Loop::Bodies => {
                 "its children keep changing, although its inputs do not: they are applied again after ten minutes"

@@ -78,11 +78,11 @@ pub(super) struct Slot {
     /// The children that are known to be as they were returned.
     pub(super) settled: ByAddress<Weak<Object>>,
     /// Most slots have none of it.
-    pub(super) trouble: Option<Box<Trouble>>,
+    pub(super) loop_history: Option<Box<LoopHistory>>,
 }
 
 #[derive(Debug, Default)]
-pub(super) struct Trouble {
+pub(super) struct LoopHistory {
     /// When the function returned other children than before.
     changes: Vec<Instant>,
     /// `true` if something else than the known inputs may explain these changes.
@@ -119,7 +119,7 @@ pub(crate) enum Loop {
 
 /// The consequence for the children that a function has returned.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Verdict {
+pub(crate) enum LoopVerdict {
     Apply,
     /// They keep changing, maybe for a reason that the function has read. It is called again: if it returns the same,
     /// they are [`explained`](super::SlotMemory::explained), and otherwise it is [`paused`](super::SlotMemory::pause).
@@ -129,8 +129,8 @@ pub(crate) enum Verdict {
 }
 
 impl Slot {
-    pub(super) fn trouble(&mut self) -> &mut Trouble {
-        self.trouble.get_or_insert_default()
+    pub(super) fn loop_history(&mut self) -> &mut LoopHistory {
+        self.loop_history.get_or_insert_default()
     }
 
     pub(super) fn returned<'a>(
@@ -139,71 +139,71 @@ impl Slot {
         inputs: impl FnOnce() -> Inputs,
         version: impl Fn(&ChildId) -> Option<&'a str>,
         now: Instant,
-    ) -> Verdict {
+    ) -> LoopVerdict {
         let last = self.digest.replace(digest);
         self.is_new = last != Some(digest);
         if self.is_new {
             self.settled = ByAddress::default();
-        } else if self.trouble.is_none() {
-            return Verdict::Apply;
+        } else if self.loop_history.is_none() {
+            return LoopVerdict::Apply;
         }
         let is_changed = last.is_some() && self.is_new;
         let inputs = inputs();
         let before = replace(&mut self.inputs, inputs);
         if inputs.owner != before.owner {
             // It is another object of the name.
-            self.trouble = None;
-            return Verdict::Apply;
+            self.loop_history = None;
+            return LoopVerdict::Apply;
         }
         let has_new_inputs = inputs.digest != before.digest;
-        if self.trouble.is_none() && (!is_changed || has_new_inputs) {
-            return Verdict::Apply;
+        if self.loop_history.is_none() && (!is_changed || has_new_inputs) {
+            return LoopVerdict::Apply;
         }
-        let trouble = self.trouble();
+        let loop_history = self.loop_history();
         if has_new_inputs {
-            trouble.forget_changes();
+            loop_history.forget_changes();
             // Another client goes on, whatever the inputs are.
-            trouble.paused.take_if(|(_, what)| *what == Loop::Bodies || is_changed);
+            loop_history.paused.take_if(|(_, what)| *what == Loop::Bodies || is_changed);
         }
         // They are corrections of other children.
         if is_changed {
-            trouble.corrections.clear();
+            loop_history.corrections.clear();
         }
-        match trouble.paused {
-            Some((until, what)) if until > now => return Verdict::Pause(until - now, what, false),
-            _ => trouble.paused = None,
+        match loop_history.paused {
+            Some((until, what)) if until > now => return LoopVerdict::Pause(until - now, what, false),
+            _ => loop_history.paused = None,
         }
         if is_changed && !has_new_inputs {
-            trouble.changes.retain(|change| now - *change < WINDOW);
-            trouble.changes.push(now);
-            trouble.is_explained |= inputs.reads_more || inputs.status != before.status;
+            loop_history.changes.retain(|change| now - *change < WINDOW);
+            loop_history.changes.push(now);
+            loop_history.is_explained |= inputs.reads_more || inputs.status != before.status;
         }
         let is_fought = |(child, (times, last)): (&ChildId, &mut (Vec<Instant>, String))| {
             times.retain(|time| now - *time < WINDOW);
             // One that still has the version that it got is left alone.
             times.len() >= CORRECTIONS && version(child).is_some_and(|version| version != last.as_str())
         };
-        if trouble.changes.len() >= CHANGES {
-            trouble.explained.retain(|asked| now - *asked < WINDOW);
-            let may_ask = trouble.is_explained && trouble.explained.len() < EXPLAINED;
-            if may_ask { Verdict::Ask } else { trouble.pause(Loop::Bodies, now) }
-        } else if trouble.corrections.iter_mut().any(is_fought) {
-            trouble.pause(Loop::Children, now)
+        if loop_history.changes.len() >= CHANGES {
+            loop_history.explained.retain(|asked| now - *asked < WINDOW);
+            let may_ask = loop_history.is_explained && loop_history.explained.len() < EXPLAINED;
+            if may_ask { LoopVerdict::Ask } else { loop_history.pause(Loop::Bodies, now) }
+        } else if loop_history.corrections.iter_mut().any(is_fought) {
+            loop_history.pause(Loop::Children, now)
         } else {
-            Verdict::Apply
+            LoopVerdict::Apply
         }
     }
 
     pub(super) fn corrected(&mut self, child: &ChildId, version: &str, now: Instant) {
         if !self.is_new {
-            let (times, last) = self.trouble().corrections.entry(child.clone()).or_default();
+            let (times, last) = self.loop_history().corrections.entry(child.clone()).or_default();
             version.clone_into(last);
             times.push(now);
         }
     }
 }
 
-impl Trouble {
+impl LoopHistory {
     /// The changes until now are no loop.
     pub(super) fn explained(&mut self, now: Instant) {
         self.forget_changes();
@@ -214,11 +214,11 @@ impl Trouble {
         (self.changes, self.is_explained) = (Vec::new(), false);
     }
 
-    pub(super) fn pause(&mut self, what: Loop, now: Instant) -> Verdict {
+    pub(super) fn pause(&mut self, what: Loop, now: Instant) -> LoopVerdict {
         self.forget_changes();
         self.corrections.clear();
         self.paused = Some((now + WINDOW, what));
-        Verdict::Pause(WINDOW, what, true)
+        LoopVerdict::Pause(WINDOW, what, true)
     }
 }
 
@@ -231,7 +231,7 @@ mod tests {
     }
 
     /// A pass in which the function has returned the children with this digest.
-    fn note(slot: &mut Slot, digest: u64, inputs: Inputs) -> Verdict {
+    fn note(slot: &mut Slot, digest: u64, inputs: Inputs) -> LoopVerdict {
         slot.returned(digest, || inputs, |_| None, Instant::now())
     }
 
@@ -239,13 +239,13 @@ mod tests {
     async fn bodies_that_change_again_and_again_are_applied_after_a_pause() {
         let mut slot = Slot::default();
         for digest in 0..5 {
-            assert_eq!(note(&mut slot, digest, inputs(1)), Verdict::Apply);
+            assert_eq!(note(&mut slot, digest, inputs(1)), LoopVerdict::Apply);
         }
-        assert_eq!(note(&mut slot, 5, inputs(1)), Verdict::Pause(WINDOW, Loop::Bodies, true));
+        assert_eq!(note(&mut slot, 5, inputs(1)), LoopVerdict::Pause(WINDOW, Loop::Bodies, true));
         tokio::time::advance(WINDOW / 2).await;
-        assert_eq!(note(&mut slot, 6, inputs(1)), Verdict::Pause(WINDOW / 2, Loop::Bodies, false));
+        assert_eq!(note(&mut slot, 6, inputs(1)), LoopVerdict::Pause(WINDOW / 2, Loop::Bodies, false));
         tokio::time::advance(WINDOW / 2).await;
-        assert_eq!(note(&mut slot, 7, inputs(1)), Verdict::Apply);
+        assert_eq!(note(&mut slot, 7, inputs(1)), LoopVerdict::Apply);
     }
 
     #[tokio::test(start_paused = true)]
@@ -253,24 +253,24 @@ mod tests {
         let mut slot = Slot::default();
         let of = |owner| Inputs { owner, ..inputs(1) };
         for digest in 0..5 {
-            assert_eq!(note(&mut slot, digest, of(1)), Verdict::Apply);
+            assert_eq!(note(&mut slot, digest, of(1)), LoopVerdict::Apply);
         }
-        assert_eq!(note(&mut slot, 5, of(1)), Verdict::Pause(WINDOW, Loop::Bodies, true));
-        assert_eq!(note(&mut slot, 5, of(2)), Verdict::Apply);
-        slot.trouble().pause(Loop::Children, Instant::now());
-        assert_eq!(note(&mut slot, 5, of(2)), Verdict::Pause(WINDOW, Loop::Children, false));
-        assert_eq!(note(&mut slot, 5, of(3)), Verdict::Apply);
+        assert_eq!(note(&mut slot, 5, of(1)), LoopVerdict::Pause(WINDOW, Loop::Bodies, true));
+        assert_eq!(note(&mut slot, 5, of(2)), LoopVerdict::Apply);
+        slot.loop_history().pause(Loop::Children, Instant::now());
+        assert_eq!(note(&mut slot, 5, of(2)), LoopVerdict::Pause(WINDOW, Loop::Children, false));
+        assert_eq!(note(&mut slot, 5, of(3)), LoopVerdict::Apply);
     }
 
     #[tokio::test(start_paused = true)]
     async fn new_inputs_and_slow_changes_are_no_loop() {
         let mut slot = Slot::default();
         for digest in 0..20 {
-            assert_eq!(note(&mut slot, digest, inputs(digest)), Verdict::Apply);
+            assert_eq!(note(&mut slot, digest, inputs(digest)), LoopVerdict::Apply);
         }
         for digest in 0..20 {
             tokio::time::advance(WINDOW / 4).await;
-            assert_eq!(note(&mut slot, digest, inputs(7)), Verdict::Apply);
+            assert_eq!(note(&mut slot, digest, inputs(7)), LoopVerdict::Apply);
         }
     }
 
@@ -282,19 +282,19 @@ mod tests {
             let mut slot = Slot::default();
             for _ in 0..2 {
                 for digest in 0..5 {
-                    assert_eq!(note(&mut slot, digest, inputs(digest)), Verdict::Apply);
+                    assert_eq!(note(&mut slot, digest, inputs(digest)), LoopVerdict::Apply);
                 }
-                assert_eq!(note(&mut slot, 5, inputs(5)), Verdict::Ask);
-                slot.trouble().explained(Instant::now());
+                assert_eq!(note(&mut slot, 5, inputs(5)), LoopVerdict::Ask);
+                slot.loop_history().explained(Instant::now());
                 slot.digest = Some(0);
             }
-            (0..EXPLAINED).for_each(|_| slot.trouble().explained(Instant::now()));
+            (0..EXPLAINED).for_each(|_| slot.loop_history().explained(Instant::now()));
             for digest in 0..4 {
                 note(&mut slot, 100 + digest, inputs(digest));
             }
             let pause = note(&mut slot, 200, inputs(5));
-            assert_eq!(pause, Verdict::Pause(WINDOW, Loop::Bodies, true));
-            assert_eq!(note(&mut slot, 6, inputs(6)), Verdict::Pause(WINDOW, Loop::Bodies, false));
+            assert_eq!(pause, LoopVerdict::Pause(WINDOW, Loop::Bodies, true));
+            assert_eq!(note(&mut slot, 6, inputs(6)), LoopVerdict::Pause(WINDOW, Loop::Bodies, false));
         }
     }
 
@@ -305,27 +305,27 @@ mod tests {
         let note =
             |slot: &mut Slot, digest, version| slot.returned(digest, || inputs(1), |_| Some(version), Instant::now());
         let correct = |slot: &mut Slot, version: &str| slot.corrected(&child, version, Instant::now());
-        assert_eq!(note(&mut slot, 1, "1"), Verdict::Apply);
+        assert_eq!(note(&mut slot, 1, "1"), LoopVerdict::Apply);
         correct(&mut slot, "2");
         for version in ["2", "4", "6"] {
-            assert_eq!(note(&mut slot, 1, "3"), Verdict::Apply);
+            assert_eq!(note(&mut slot, 1, "3"), LoopVerdict::Apply);
             correct(&mut slot, version);
         }
-        assert_eq!(note(&mut slot, 1, "6"), Verdict::Apply, "it is as it was left");
-        assert_eq!(note(&mut slot, 1, "7"), Verdict::Pause(WINDOW, Loop::Children, true));
-        assert_eq!(note(&mut slot, 1, "7"), Verdict::Pause(WINDOW, Loop::Children, false));
+        assert_eq!(note(&mut slot, 1, "6"), LoopVerdict::Apply, "it is as it was left");
+        assert_eq!(note(&mut slot, 1, "7"), LoopVerdict::Pause(WINDOW, Loop::Children, true));
+        assert_eq!(note(&mut slot, 1, "7"), LoopVerdict::Pause(WINDOW, Loop::Children, false));
         tokio::time::advance(WINDOW).await;
-        assert_eq!(note(&mut slot, 1, "7"), Verdict::Apply);
+        assert_eq!(note(&mut slot, 1, "7"), LoopVerdict::Apply);
 
         // Other children are meant from now on, and later corrections are no loop.
         for version in ["8", "10", "12"] {
             correct(&mut slot, version);
         }
-        assert_eq!([note(&mut slot, 2, "13"), note(&mut slot, 2, "13")], [Verdict::Apply, Verdict::Apply]);
+        assert_eq!([note(&mut slot, 2, "13"), note(&mut slot, 2, "13")], [LoopVerdict::Apply, LoopVerdict::Apply]);
         for version in ["14", "16", "18"] {
             tokio::time::advance(WINDOW / 2).await;
             correct(&mut slot, version);
         }
-        assert_eq!(note(&mut slot, 2, "19"), Verdict::Apply);
+        assert_eq!(note(&mut slot, 2, "19"), LoopVerdict::Apply);
     }
 }

@@ -6,7 +6,7 @@ use crate::graph::{Flags, Graph, PreviousKind, Recreate, Returns, SlotSpec};
 
 /// Something that happens.
 #[derive(Debug, Clone)]
-pub(super) enum Happening {
+pub(super) enum HistoryEvent {
     /// The owner changes, and the function returns children of other names.
     Wants(usize, u8),
     Fails(usize, bool),
@@ -102,23 +102,23 @@ pub(super) fn graphs() -> impl Strategy<Value = Graph> {
     })
 }
 
-pub(super) fn happenings() -> impl Strategy<Value = Vec<Happening>> {
+pub(super) fn events() -> impl Strategy<Value = Vec<HistoryEvent>> {
     let slot = 0..6usize;
-    let happening = prop_oneof![
-        3 => (slot.clone(), any::<u8>()).prop_map(|(slot, wants)| Happening::Wants(slot, wants)),
-        1 => (slot.clone(), any::<bool>()).prop_map(|(slot, fails)| Happening::Fails(slot, fails)),
-        1 => (slot.clone(), any::<bool>()).prop_map(|(slot, waits)| Happening::Waits(slot, waits)),
-        1 => (slot.clone(), any::<bool>()).prop_map(|(slot, refuses)| Happening::Refuses(slot, refuses)),
-        3 => (slot.clone(), any::<bool>()).prop_map(|(slot, ready)| Happening::Ready(slot, ready)),
-        1 => (0..20usize).prop_map(Happening::Deleted),
-        2 => (slot, 0..3u8).prop_map(|(slot, number)| Happening::Created(slot, number)),
-        3 => (0..10usize, edits()).prop_map(|(index, edit)| Happening::Edited(index, edit)),
-        1 => (kinds(), any::<bool>()).prop_map(|(kind, is_installed)| Happening::Installed(kind, is_installed)),
-        2 => Just(Happening::Collected),
-        4 => Just(Happening::Pass(None)),
-        1 => (0..6u8).prop_map(|steps| Happening::Pass(Some(steps))),
+    let event = prop_oneof![
+        3 => (slot.clone(), any::<u8>()).prop_map(|(slot, wants)| HistoryEvent::Wants(slot, wants)),
+        1 => (slot.clone(), any::<bool>()).prop_map(|(slot, fails)| HistoryEvent::Fails(slot, fails)),
+        1 => (slot.clone(), any::<bool>()).prop_map(|(slot, waits)| HistoryEvent::Waits(slot, waits)),
+        1 => (slot.clone(), any::<bool>()).prop_map(|(slot, refuses)| HistoryEvent::Refuses(slot, refuses)),
+        3 => (slot.clone(), any::<bool>()).prop_map(|(slot, ready)| HistoryEvent::Ready(slot, ready)),
+        1 => (0..20usize).prop_map(HistoryEvent::Deleted),
+        2 => (slot, 0..3u8).prop_map(|(slot, number)| HistoryEvent::Created(slot, number)),
+        3 => (0..10usize, edits()).prop_map(|(index, edit)| HistoryEvent::Edited(index, edit)),
+        1 => (kinds(), any::<bool>()).prop_map(|(kind, is_installed)| HistoryEvent::Installed(kind, is_installed)),
+        2 => Just(HistoryEvent::Collected),
+        4 => Just(HistoryEvent::Pass(None)),
+        1 => (0..6u8).prop_map(|steps| HistoryEvent::Pass(Some(steps))),
     ];
-    prop::collection::vec(happening, 0..40)
+    prop::collection::vec(event, 0..40)
 }
 
 fn edits() -> impl Strategy<Value = Edit> {

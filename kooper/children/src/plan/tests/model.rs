@@ -8,7 +8,7 @@ use proptest::test_runner::TestCaseError;
 
 use super::super::mistakes::{self, Mistake};
 use super::super::{Cause, Plan, Step, plan, provided};
-use super::histories::{APART, EDITED, Happening, KEPT, name};
+use super::histories::{APART, EDITED, HistoryEvent, KEPT, name};
 use super::stored::{Names, Stored, says_keep};
 use crate::graph::{Flags, Graph, Node, Returns, SlotSpec};
 use crate::observed::{Child, ChildId, Observed, Owner, Run, SlotLabel, SlotProgress, Write};
@@ -50,42 +50,42 @@ impl World {
         Self { functions: functions.collect(), ..Self::new(&self.graph) }
     }
 
-    pub(super) fn happens(&mut self, happening: &Happening) -> Checked {
+    pub(super) fn happens(&mut self, event: &HistoryEvent) -> Checked {
         let count = self.graph.nodes().len();
-        match *happening {
-            Happening::Wants(slot, wants) => self.functions[slot % count].wants = wants,
-            Happening::Fails(slot, fails) => self.functions[slot % count].fails = fails,
-            Happening::Waits(slot, waits) => self.functions[slot % count].waits = waits,
-            Happening::Refuses(slot, refuses) => self.functions[slot % count].refuses = refuses,
-            Happening::Ready(slot, is_ready) => self.become_ready(Some(slot % count), is_ready),
-            Happening::Deleted(index) => {
+        match *event {
+            HistoryEvent::Wants(slot, wants) => self.functions[slot % count].wants = wants,
+            HistoryEvent::Fails(slot, fails) => self.functions[slot % count].fails = fails,
+            HistoryEvent::Waits(slot, waits) => self.functions[slot % count].waits = waits,
+            HistoryEvent::Refuses(slot, refuses) => self.functions[slot % count].refuses = refuses,
+            HistoryEvent::Ready(slot, is_ready) => self.become_ready(Some(slot % count), is_ready),
+            HistoryEvent::Deleted(index) => {
                 if let Some((_, object)) = self.objects.iter_mut().nth(index) {
                     object.child.is_terminating = true;
                     object.child.readiness = Readiness::Waiting("it is being deleted".to_owned());
                 }
             }
-            Happening::Created(slot, number) => {
+            HistoryEvent::Created(slot, number) => {
                 self.functions[slot % count].wants = number;
                 let id = self.id(slot % count, number);
                 if !self.objects.contains_key(&id) && !self.is_absent(slot % count) {
                     self.free.insert(id);
                 }
             }
-            Happening::Edited(index, edit) => {
+            HistoryEvent::Edited(index, edit) => {
                 self.last += 1;
                 if let Some((id, object)) = self.objects.iter_mut().nth(index) {
                     object.child.version = self.last.to_string().into();
                     object.edit(&self.graph, id, edit);
                 }
             }
-            Happening::Installed(kind, true) => drop(self.absent.remove(kind)),
-            Happening::Installed(kind, false) => {
+            HistoryEvent::Installed(kind, true) => drop(self.absent.remove(kind)),
+            HistoryEvent::Installed(kind, false) => {
                 self.absent.insert(kind);
                 self.objects.retain(|id, _| *id.resource != *kind);
                 self.free.retain(|id| *id.resource != *kind);
             }
-            Happening::Collected => self.objects.retain(|_, object| !object.child.is_terminating),
-            Happening::Pass(steps) => return self.pass(&Owner::default(), steps).map(drop),
+            HistoryEvent::Collected => self.objects.retain(|_, object| !object.child.is_terminating),
+            HistoryEvent::Pass(steps) => return self.pass(&Owner::default(), steps).map(drop),
         }
         Ok(())
     }
@@ -123,7 +123,7 @@ impl World {
             let before = self.objects.clone();
             self.pass(&Owner::default(), None)?;
             self.become_ready(None, true);
-            self.happens(&Happening::Collected)?;
+            self.happens(&HistoryEvent::Collected)?;
             if self.objects == before {
                 return Ok(());
             }
@@ -144,15 +144,15 @@ impl World {
 
     /// Deletes the owner, and lets passes follow each other until the plan is done. The first ones end with the crashes
     /// of the history, and its edits happen again after them. Without `is_ordered` the children outlive the owner.
-    pub(super) fn delete(&mut self, is_ordered: bool, history: &[Happening]) -> Checked {
+    pub(super) fn delete(&mut self, is_ordered: bool, history: &[HistoryEvent]) -> Checked {
         let owner = Owner { is_terminating: true, is_ordered };
-        let mut crashes = history.iter().filter_map(|happening| match happening {
-            Happening::Pass(crash) => *crash,
+        let mut crashes = history.iter().filter_map(|event| match event {
+            HistoryEvent::Pass(crash) => *crash,
             _ => None,
         });
-        let mut edits = history.iter().filter(|happening| matches!(happening, Happening::Edited(..)));
+        let mut edits = history.iter().filter(|event| matches!(event, HistoryEvent::Edited(..)));
         if !is_ordered {
-            self.happens(&Happening::Collected)?;
+            self.happens(&HistoryEvent::Collected)?;
         }
         for round in 0..120 {
             let crash = crashes.next();
@@ -167,7 +167,7 @@ impl World {
             prop_assert!(is_ordered || self.objects.values().all(|object| !object.child.is_terminating), "deleted");
             edits.next().map_or(Ok(()), |edit| self.happens(edit))?;
             if round % 2 == 1 {
-                self.happens(&Happening::Collected)?;
+                self.happens(&HistoryEvent::Collected)?;
             }
         }
         Err(TestCaseError::fail("the deletion does not end"))

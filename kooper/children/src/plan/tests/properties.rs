@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use proptest::test_runner::{Config, TestError, TestRunner};
 
 use super::super::mistakes::{Mistake, plant};
-use super::histories::{Happening, graphs, happenings};
+use super::histories::{HistoryEvent, events, graphs};
 use super::model::{Checked, World};
 use crate::graph::Graph;
 
@@ -13,7 +13,7 @@ fn histories() -> u32 {
     std::env::var("KOOPER_HISTORIES").map_or(2_000, |number| number.parse().expect("a number"))
 }
 
-fn run(property: fn(&Graph, &[Happening]) -> Checked, mistake: Option<Mistake>) -> Result<(), String> {
+fn run(property: fn(&Graph, &[HistoryEvent]) -> Checked, mistake: Option<Mistake>) -> Result<(), String> {
     plant(mistake);
     let mut config = Config { cases: histories(), failure_persistence: None, ..Config::default() };
     // A planted mistake is searched for until it is found, and what it was found in need not be short.
@@ -21,19 +21,19 @@ fn run(property: fn(&Graph, &[Happening]) -> Checked, mistake: Option<Mistake>) 
         (config.cases, config.max_shrink_iters) = (config.cases * 20, 0);
     }
     let mut runner = TestRunner::new(config);
-    let result = runner.run(&(graphs(), happenings()), |(graph, happenings)| property(&graph, &happenings));
+    let result = runner.run(&(graphs(), events()), |(graph, events)| property(&graph, &events));
     plant(None);
     result.map_err(|error| match error {
-        TestError::Fail(reason, (graph, happenings)) => format!("{reason}\n{}{happenings:#?}", graph.to_text()),
+        TestError::Fail(reason, (graph, events)) => format!("{reason}\n{}{events:#?}", graph.to_text()),
         TestError::Abort(reason) => reason.to_string(),
     })
 }
 
 /// Whatever has happened, and in whatever order: when the trouble is over, the children are those of a fresh start.
 /// On the way nothing is created too early, and nothing is deleted that is wanted or in use.
-fn ends_like_a_fresh_start(graph: &Graph, happenings: &[Happening]) -> Checked {
+fn ends_like_a_fresh_start(graph: &Graph, events: &[HistoryEvent]) -> Checked {
     let mut world = World::new(graph);
-    happenings.iter().try_for_each(|happening| world.happens(happening))?;
+    events.iter().try_for_each(|event| world.happens(event))?;
     let mut fresh = world.fresh();
     world.settle()?;
     fresh.settle()?;
@@ -43,11 +43,11 @@ fn ends_like_a_fresh_start(graph: &Graph, happenings: &[Happening]) -> Checked {
 
 /// An owner that is deleted at any moment leaves nothing but what is kept, and its children go from the deepest on,
 /// whenever the process ends and whatever other clients edit. If it is deleted without its children, none of them is.
-fn is_deleted_in_waves(graph: &Graph, happenings: &[Happening]) -> Checked {
+fn is_deleted_in_waves(graph: &Graph, events: &[HistoryEvent]) -> Checked {
     let mut world = World::new(graph);
-    happenings.iter().try_for_each(|happening| world.happens(happening))?;
-    world.clone().delete(false, happenings)?;
-    world.delete(true, happenings)
+    events.iter().try_for_each(|event| world.happens(event))?;
+    world.clone().delete(false, events)?;
+    world.delete(true, events)
 }
 
 #[test]
@@ -62,7 +62,7 @@ fn an_owner_that_is_deleted_at_any_moment_takes_its_children_with_it_in_order() 
 
 #[test]
 fn each_planted_mistake_is_found() {
-    type Property = fn(&Graph, &[Happening]) -> Checked;
+    type Property = fn(&Graph, &[HistoryEvent]) -> Checked;
     // Which check finds it first is left to chance.
     let pruned = ["is pruned, and is wanted", "which is not ready", "which is held", "is in use"].as_slice();
     for (mistake, property, findings) in [

@@ -9,9 +9,9 @@ use crate::observed::ChildId;
 
 /// Children of owners that were written, until a cache has them. In a deletion they would be taken for gone.
 #[derive(Debug, Default)]
-pub(crate) struct Unseen(Mutex<HashMap<ObjectKey, BTreeSet<ChildId>>>);
+pub(crate) struct Expectations(Mutex<HashMap<ObjectKey, BTreeSet<ChildId>>>);
 
-impl Unseen {
+impl Expectations {
     /// Notes a child before it is written: the response may be lost. Returns `true` if it was not noted before.
     pub(crate) fn expect(&self, owner: &ObjectKey, child: &ChildId) -> bool {
         self.0.lock().entry(owner.clone()).or_default().insert(child.clone())
@@ -50,14 +50,14 @@ mod tests {
 
     #[test]
     fn a_child_is_unseen_from_its_first_write_until_it_is_known() {
-        let (unseen, owner) = (Unseen::default(), ObjectKey::cluster_scoped("owner"));
+        let (expectations, owner) = (Expectations::default(), ObjectKey::cluster_scoped("owner"));
         let [a, b] =
             ["a", "b"].map(|name| ChildId { resource: "configmaps".into(), namespace: None, name: name.into() });
-        assert!(unseen.expect(&owner, &a) && !unseen.expect(&owner, &a), "a second write is not the first");
-        assert!(unseen.expect(&owner, &b));
-        unseen.forget(&owner, |child| *child == a);
-        assert_eq!(unseen.of(&owner), BTreeSet::from([b]));
-        unseen.forget(&owner, |_| true);
-        assert_eq!((unseen.of(&owner), unseen.0.lock().capacity()), (BTreeSet::new(), 0));
+        assert!(expectations.expect(&owner, &a) && !expectations.expect(&owner, &a), "a second write is not the first");
+        assert!(expectations.expect(&owner, &b));
+        expectations.forget(&owner, |child| *child == a);
+        assert_eq!(expectations.of(&owner), BTreeSet::from([b]));
+        expectations.forget(&owner, |_| true);
+        assert_eq!((expectations.of(&owner), expectations.0.lock().capacity()), (BTreeSet::new(), 0));
     }
 }
