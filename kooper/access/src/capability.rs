@@ -54,7 +54,7 @@ pub use history::beyond_history_limit;
 pub use kooper_runtime::internal::object::as_object::AsObject;
 pub(crate) use owned::NEVER;
 #[doc(hidden)]
-pub use owned::{Manner, has_marked, note_marked};
+pub use owned::{OwnedApplyOptions, has_marked, note_marked};
 #[doc(hidden)]
 pub use owner::ADOPTED;
 pub use owner::{OWNER, OwnerError, owned_by};

@@ -44,7 +44,7 @@ pub use settings::{SecretValue, Settings};
 #[doc(hidden)]
 pub mod internal {
     pub use crate::calls::{Additions, CallTotals, Failing};
-    pub use crate::capability::{ADOPTED, Manner, OWNER, ReservedStatus, has_marked, note_marked};
+    pub use crate::capability::{ADOPTED, OWNER, OwnedApplyOptions, ReservedStatus, has_marked, note_marked};
     pub use crate::context::extensions;
     pub use crate::controller::builder::Sample;
     pub use crate::controller::operator::{DRAIN, check_names, check_tasks};

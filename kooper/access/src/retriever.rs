@@ -62,7 +62,7 @@ impl Sender {
 type Receiver = mpsc::UnboundedReceiver<Result<Event, RetrieveError>>;
 
 struct Channel<K> {
-    present: Arc<Mutex<Present>>,
+    present: Arc<Mutex<KnownObjects>>,
     /// Each watch takes the receiver and returns it at its end, so that a resumed
     /// watch continues where the last one stopped.
     receiver: Arc<Mutex<Option<Receiver>>>,
@@ -70,12 +70,12 @@ struct Channel<K> {
 }
 
 /// The objects according to the events that the watch has yielded.
-struct Present {
+struct KnownObjects {
     objects: BTreeMap<ObjectKey, Arc<[u8]>>,
     version: String,
 }
 
-impl Present {
+impl KnownObjects {
     fn put(&mut self, object: &Object) {
         self.objects.insert(object.key().clone(), object.json().as_ref().into());
         self.reached(object.version());
@@ -139,7 +139,7 @@ impl Present {
 pub fn channel<K: Serialize + 'static>(
     objects: impl IntoIterator<Item = K>,
 ) -> Result<(impl Retriever<K>, Sender), MalformedObject> {
-    let mut present = Present { objects: BTreeMap::new(), version: "1".to_owned() };
+    let mut present = KnownObjects { objects: BTreeMap::new(), version: "1".to_owned() };
     for object in objects {
         present.put(&Object::from_typed(&object)?);
     }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use futures_util::FutureExt;
 use kooper_access::capability::PatchBody;
 use kooper_access::extract::{Argument, Context};
-use kooper_access::internal::Manner;
+use kooper_access::internal::OwnedApplyOptions;
 use kooper_access::plan::Plan;
 use kooper_access::{AccessError, Deleter, OwnedApplier, Patcher, Reader};
 use kooper_runtime::internal::object::kind::KindInfo;
@@ -306,8 +306,8 @@ where
             let applier = <OwnedApplier<<F::Form as Form>::Kind> as Argument<P, S, (_, ())>>::extract(context);
             // Without it the error of `apply_owned` says why the child cannot be owned.
             let is_marked = is_ordered && is_apart(&*owner, &child);
-            let manner = Manner { adopt: self.slot.flags.adopt, once: self.slot.flags.once };
-            let applied = applier.apply_declared(&*owner, &child, manner, is_marked, observed).await?;
+            let options = OwnedApplyOptions { adopt: self.slot.flags.adopt, once: self.slot.flags.once };
+            let applied = applier.apply_declared(&*owner, &child, options, is_marked, observed).await?;
             let names = std::slice::from_ref(&label.slot);
             applied.map(|applied| found(context, Arc::new(applied), names)).transpose()
         }

@@ -71,14 +71,14 @@ pub(crate) struct Failures {
     /// log line is old.
     pub(super) is_logged: bool,
     /// The last Event about them.
-    reported: Option<Reported>,
+    reported: Option<ReportedEvent>,
     /// `true` if the key is not retried.
     gave_up: bool,
 }
 
 /// An Event about the failures of a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Reported {
+struct ReportedEvent {
     at: Instant,
     /// When the next call is, as far as the Event says.
     until: Instant,
@@ -119,7 +119,7 @@ impl Failures {
     /// `next` is the time until the next call.
     pub(super) fn is_outdated(&self, next: Option<Duration>) -> bool {
         let now = Instant::now();
-        self.reported.is_none_or(|Reported { at, until }| {
+        self.reported.is_none_or(|ReportedEvent { at, until }| {
             let later = next.is_some_and(|next| now + next > until + REPORT);
             later || now.saturating_duration_since(at) >= REPORT
         })
@@ -176,7 +176,7 @@ impl Failing {
     pub(super) fn reported(&self, key: &ObjectKey, next: Option<Duration>) {
         let at = Instant::now();
         if let Some(failures) = self.lock().keys.get_mut(key) {
-            failures.reported = Some(Reported { at, until: at + next.unwrap_or_default() });
+            failures.reported = Some(ReportedEvent { at, until: at + next.unwrap_or_default() });
         }
     }
 

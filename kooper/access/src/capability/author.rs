@@ -19,14 +19,14 @@ pub(super) enum Author {
     Deletion,
     /// The newest managed fields are those of this manager, or what it sent changes the
     /// object.
-    Manager(String, Sent),
+    Manager(String, SentBody),
     /// The request changes nothing.
     NoChange,
 }
 
 /// The body that a field manager has sent.
 #[derive(Debug)]
-pub(super) enum Sent {
+pub(super) enum SentBody {
     Applied(Value),
     Patch(PatchBody),
 }
@@ -67,11 +67,11 @@ impl Author {
                 let before = before.and_then(|before| before.decode::<Value>().ok());
                 let changes = || before.as_ref().is_some_and(|before| sent.changes(before));
                 match newest(text, own) {
-                    Newest::Own => true,
-                    Newest::Both => changes(),
+                    NewestManager::Own => true,
+                    NewestManager::Both => changes(),
                     // The removal of a field does not renew the time of its manager.
-                    Newest::Other => {
-                        matches!(sent, Sent::Patch(_)) && before.as_ref().is_some_and(is_whole) && changes()
+                    NewestManager::Other => {
+                        matches!(sent, SentBody::Patch(_)) && before.as_ref().is_some_and(is_whole) && changes()
                     }
                 }
             }
@@ -81,7 +81,7 @@ impl Author {
 }
 
 /// Who owns the newest managed fields. Their times have a resolution of one second.
-enum Newest {
+enum NewestManager {
     Own,
     Other,
     Both,
@@ -89,17 +89,19 @@ enum Newest {
 
 /// Returns the owners of the newest managed fields. A manager below `own`, such as `own/heal`,
 /// counts as `own`.
-fn newest(text: &str, own: &str) -> Newest {
-    let Ok(ManagedObject { metadata }) = serde_json::from_str(text) else { return Newest::Other };
+fn newest(text: &str, own: &str) -> NewestManager {
+    let Ok(ManagedObject { metadata }) = serde_json::from_str(text) else { return NewestManager::Other };
     let entries = metadata.managed_fields;
-    let Some(newest) = entries.iter().filter_map(|entry| entry.time.as_deref()).max() else { return Newest::Other };
+    let Some(newest) = entries.iter().filter_map(|entry| entry.time.as_deref()).max() else {
+        return NewestManager::Other;
+    };
     let is_own = |manager: &str| manager.strip_prefix(own).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
     let entries = entries.iter().filter(|entry| entry.time.as_deref() == Some(newest));
     let (own, other): (Vec<_>, Vec<_>) = entries.partition(|entry| is_own(&entry.manager));
     match (own.is_empty(), other.is_empty()) {
-        (false, true) => Newest::Own,
-        (false, false) => Newest::Both,
-        (true, _) => Newest::Other,
+        (false, true) => NewestManager::Own,
+        (false, false) => NewestManager::Both,
+        (true, _) => NewestManager::Other,
     }
 }
 
@@ -112,7 +114,7 @@ fn is_head(field: &str) -> bool {
     matches!(field, "apiVersion" | "kind" | "metadata")
 }
 
-impl Sent {
+impl SentBody {
     /// Returns whether the body would change an object.
     fn changes(&self, before: &Value) -> bool {
         match self {
@@ -171,7 +173,7 @@ mod tests {
     fn made(managers: &[(&str, u32)]) -> bool {
         let (object, text) = answer("5", managers);
         let before = answer("4", &[]).0;
-        Author::Manager("shop/web".to_owned(), Sent::Applied(json!({"metadata": {"name": "a"}}))).made(
+        Author::Manager("shop/web".to_owned(), SentBody::Applied(json!({"metadata": {"name": "a"}}))).made(
             &object,
             &text,
             Some(&before),
@@ -197,9 +199,9 @@ mod tests {
         let (object, text) = answer("5", &[("shop/web", 7), ("kubectl", 7)]);
         let before = answer("4", &[]).0;
         let sent = |sent| Author::Manager("shop/web".to_owned(), sent).made(&object, &text, Some(&before));
-        assert!(sent(Sent::Applied(json!({"metadata": {"annotations": {"calls": "1"}}}))));
-        assert!(!sent(Sent::Applied(json!({"kind": "Pod", "metadata": {"uid": "u", "annotations": null}}))));
-        let patch = |operations| sent(Sent::Patch(PatchBody::json(operations)));
+        assert!(sent(SentBody::Applied(json!({"metadata": {"annotations": {"calls": "1"}}}))));
+        assert!(!sent(SentBody::Applied(json!({"kind": "Pod", "metadata": {"uid": "u", "annotations": null}}))));
+        let patch = |operations| sent(SentBody::Patch(PatchBody::json(operations)));
         assert!(patch(json!([{"op": "add", "path": "/spec", "value": {}}])));
         assert!(!patch(json!([{"op": "replace", "path": "/metadata/uid", "value": "u"}])));
     }
@@ -212,7 +214,7 @@ mod tests {
             Object::parse(json!({"metadata": metadata, "data": {}}).to_string().as_bytes()).unwrap()
         };
         let made = |patch, labels| {
-            let author = Author::Manager("shop/web".to_owned(), Sent::Patch(patch));
+            let author = Author::Manager("shop/web".to_owned(), SentBody::Patch(patch));
             author.made(&object, &text, Some(&before(labels)))
         };
         let merge = || PatchBody::merge(json!({"metadata": {"labels": {"a": null}, "resourceVersion": "4"}}));
@@ -220,14 +222,14 @@ mod tests {
         assert!(!made(merge(), json!({"b": "b"})), "another client has changed it since");
         let json = || PatchBody::json(json!([{"op": "remove", "path": "/metadata/labels/a"}]));
         assert!(made(json(), json!({"a": "b"})));
-        let author = Author::Manager("shop/web".to_owned(), Sent::Patch(merge()));
+        let author = Author::Manager("shop/web".to_owned(), SentBody::Patch(merge()));
         assert!(!author.made(&object, &text, Some(&answer("4", &[]).0)), "metadata alone does not show it");
     }
 
     #[test]
     fn a_version_that_was_cached_before_the_request_is_not_its_own() {
         let (object, text) = answer("5", &[("shop/web", 7)]);
-        let author = Author::Manager("shop/web".to_owned(), Sent::Applied(Value::Null));
+        let author = Author::Manager("shop/web".to_owned(), SentBody::Applied(Value::Null));
         assert!(author.made(&object, &text, None));
         assert!(!author.made(&object, &text, Some(&object)));
     }

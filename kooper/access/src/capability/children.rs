@@ -19,11 +19,11 @@ use kooper_runtime::object::{DecodeError, Metadata};
 
 use crate::capability::owner::OWNER;
 
-use contested::Contested;
+use contested::ContestedChildren;
 use creations::Creations;
 use kept::KeptEntries;
-use marked::Marked;
-use unconfirmed::Unconfirmed;
+use marked::MarkedOwners;
+use unconfirmed::UnconfirmedApplies;
 
 /// The children of a controller's objects, an extension of its context.
 #[derive(Debug, Default)]
@@ -33,15 +33,15 @@ pub(crate) struct Children {
     /// `true` if the caches may have only the children of some owners.
     pub(super) are_shared: bool,
     /// Children of one owner that another one wants.
-    pub(super) contested: Contested,
+    pub(super) contested: ContestedChildren,
     /// The number of creations of each child.
     pub(super) creations: Creations,
     /// Entries of other clients that are added again while they are removed.
     pub(super) kept: KeptEntries,
     /// The owners of children without owner references.
-    pub(super) marked: Marked,
+    pub(super) marked: MarkedOwners,
     /// The versions that no cache has yet.
-    pub(super) unconfirmed: Unconfirmed,
+    pub(super) unconfirmed: UnconfirmedApplies,
 }
 
 impl Children {

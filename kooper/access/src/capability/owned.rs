@@ -90,7 +90,7 @@ impl<T: Kind + Serialize + Clone, V> Access<T, V> {
         V: MayApplyOwned<T>,
     {
         let owner = owner.as_object();
-        self.apply_child(Parent::of(owner), own(owner, child.clone()), Manner::default())
+        self.apply_child(Parent::of(owner), own(owner, child.clone()), OwnedApplyOptions::default())
     }
 
     /// Like [`apply_owned`](Self::apply_owned), and also takes over an object
@@ -110,7 +110,7 @@ impl<T: Kind + Serialize + Clone, V> Access<T, V> {
         V: MayApplyOwned<T>,
     {
         let owner = owner.as_object();
-        self.apply_child(Parent::of(owner), own(owner, child.clone()), Manner { adopt: true, once: false })
+        self.apply_child(Parent::of(owner), own(owner, child.clone()), OwnedApplyOptions { adopt: true, once: false })
     }
 
     /// The same argument, for children that no other client may extend. Entries
@@ -154,7 +154,7 @@ impl<T: Kind + Serialize + Clone, V> Access<T, V> {
         &'a self,
         owner: &O,
         child: &T,
-        manner: Manner,
+        options: OwnedApplyOptions,
         is_marked: bool,
         version: Option<&'a str>,
     ) -> Request<'a, Option<T>>
@@ -170,7 +170,7 @@ impl<T: Kind + Serialize + Clone, V> Access<T, V> {
         } else {
             own(owner, child.clone())
         };
-        let applying = self.apply_as_child(parent, child, manner);
+        let applying = self.apply_as_child(parent, child, options);
         Box::pin(async move {
             let (applied, key) = applying.await?;
             match applied {
@@ -180,8 +180,8 @@ impl<T: Kind + Serialize + Clone, V> Access<T, V> {
         })
     }
 
-    fn apply_child(&self, parent: Parent, child: Result<T, OwnerError>, manner: Manner) -> Request<'_, T> {
-        let applying = self.apply_as_child(parent, child, manner);
+    fn apply_child(&self, parent: Parent, child: Result<T, OwnerError>, options: OwnedApplyOptions) -> Request<'_, T> {
+        let applying = self.apply_as_child(parent, child, options);
         Box::pin(async move {
             let (applied, key) = applying.await?;
             answered(self.objects().object_of(applied)?, &key)
@@ -192,7 +192,7 @@ impl<T: Kind + Serialize + Clone, V> Access<T, V> {
         &self,
         parent: Parent,
         child: Result<T, OwnerError>,
-        manner: Manner,
+        options: OwnedApplyOptions,
     ) -> Request<'_, (Applied, ObjectKey)> {
         let objects = self.objects();
         let prepared = child.map_err(AccessError::from).and_then(|child| body(&child));
@@ -202,7 +202,7 @@ impl<T: Kind + Serialize + Clone, V> Access<T, V> {
             if objects.children.are_shared {
                 body["metadata"]["labels"][BUCKET] = bucket_of_owner(&parent.uid).into();
             }
-            Ok((objects.apply_child(&parent, &key, body, manner).await?, key))
+            Ok((objects.apply_child(&parent, &key, body, options).await?, key))
         })
     }
 }
@@ -220,7 +220,7 @@ pub fn has_marked(extensions: &Extensions, uid: &str) -> bool {
 /// The treatment of an object that exists.
 #[doc(hidden)]
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Manner {
+pub struct OwnedApplyOptions {
     /// One that belongs to no owner becomes a child.
     pub adopt: bool,
     /// Its fields are left as they are.
@@ -249,7 +249,7 @@ impl ResourceClient<'_> {
         parent: &'a Parent,
         key: &'a ObjectKey,
         mut body: Value,
-        manner: Manner,
+        options: OwnedApplyOptions,
     ) -> Request<'a, Applied> {
         Box::pin(async move {
             self.check_owner(parent, key)?;
@@ -303,12 +303,12 @@ impl ResourceClient<'_> {
             let metadata = known.metadata()?;
             let relation = parent.relation(&metadata);
             // In the write that adopts it, and in all later ones, which would remove the label otherwise.
-            if metadata.labels.contains_key(ADOPTED) || manner.adopt && matches!(relation, Relation::Free) {
+            if metadata.labels.contains_key(ADOPTED) || options.adopt && matches!(relation, Relation::Free) {
                 body["metadata"]["labels"][ADOPTED] = "true".into();
             }
             match relation {
                 // The caches did not have it a moment ago.
-                Relation::Child if manner.once => {
+                Relation::Child if options.once => {
                     let labels = &metadata.labels;
                     let wanted = body["metadata"]["labels"].as_object().into_iter().flatten();
                     let mut differs =
@@ -320,8 +320,8 @@ impl ResourceClient<'_> {
                     };
                 }
                 Relation::Child => return self.apply_to(parent, &known, body, digest).await,
-                Relation::Free if manner.adopt && manner.once => return self.own_as_it_is(&known, &body).await,
-                Relation::Free if manner.adopt => body["metadata"]["resourceVersion"] = known.version().into(),
+                Relation::Free if options.adopt && options.once => return self.own_as_it_is(&known, &body).await,
+                Relation::Free if options.adopt => body["metadata"]["resourceVersion"] = known.version().into(),
                 Relation::Free => return Err(self.not_ours(parent, &known, None)),
                 Relation::Other(owner) => return Err(self.not_ours(parent, &known, Some(owner))),
             }

@@ -20,7 +20,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::Access;
-use super::author::{Author, Sent};
+use super::author::{Author, SentBody};
 use super::children::Children;
 use super::error::{AccessError, RequestInfo};
 use super::patch::PatchBody;
@@ -338,9 +338,11 @@ impl ResourceClient<'_> {
             Operation::Delete(_) => Author::Deletion,
             Operation::Patch(patch, _) if patch.is_empty() => Author::NoChange,
             Operation::Apply(sent, _) | Operation::ApplyStatus(sent, _) => {
-                Author::Manager(self.controller.field_manager(), Sent::Applied(sent.clone()))
+                Author::Manager(self.controller.field_manager(), SentBody::Applied(sent.clone()))
             }
-            Operation::Patch(patch, _) => Author::Manager(self.controller.field_manager(), Sent::Patch(patch.clone())),
+            Operation::Patch(patch, _) => {
+                Author::Manager(self.controller.field_manager(), SentBody::Patch(patch.clone()))
+            }
             Operation::Get | Operation::TryCreate(_) | Operation::Evict(_) => Author::NoChange,
         }
     }

@@ -206,7 +206,7 @@ mod tests {
 
     /// The result of a request.
     #[derive(Debug, Clone, Copy)]
-    enum Fate {
+    enum Outcome {
         Done,
         /// It is done, and the response is lost.
         Lost,
@@ -219,20 +219,20 @@ mod tests {
         fn a_status_that_was_applied_is_on_the_server(
             begin in 0..3,
             writes in prop::collection::vec(
-                (0..3, prop_oneof![Just(Fate::Done), Just(Fate::Lost), Just(Fate::Refused)]), 1..8),
+                (0..3, prop_oneof![Just(Outcome::Done), Just(Outcome::Lost), Just(Outcome::Refused)]), 1..8),
         ) {
             let status = |number: i32| json!({"replicas": number});
             let (mut sent, mut server) = (KnownStatus::Nothing, begin);
-            for (wanted, fate) in writes {
+            for (wanted, outcome) in writes {
                 let Some(_) = sent.next(&status(begin), status(wanted), false) else {
                     prop_assert_eq!(server, wanted, "it was not sent");
                     continue;
                 };
                 sent = KnownStatus::Unknown;
-                match fate {
-                    Fate::Done => (sent, server) = (KnownStatus::Status(status(wanted)), wanted),
-                    Fate::Lost => server = wanted,
-                    Fate::Refused => {}
+                match outcome {
+                    Outcome::Done => (sent, server) = (KnownStatus::Status(status(wanted)), wanted),
+                    Outcome::Lost => server = wanted,
+                    Outcome::Refused => {}
                 }
             }
         }

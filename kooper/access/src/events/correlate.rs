@@ -44,7 +44,7 @@ struct RecordedEvent {
 
 /// Something to write.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum Due {
+pub(super) enum EventWrite {
     /// A new Event.
     New { key: String, note: Note, first: Timestamp },
     /// A repetition of an Event that was written.
@@ -91,15 +91,15 @@ impl Correlator {
     }
 
     /// The Events to write now. One without a token waits until it repeats.
-    pub(super) fn due(&mut self, now: Instant) -> Vec<Due> {
+    pub(super) fn due(&mut self, now: Instant) -> Vec<EventWrite> {
         let mut due = Vec::new();
         for key in std::mem::take(&mut self.unwritten) {
             let Some(series) = self.series.get(&key) else { continue };
             let (note, last, count) = (series.note.clone(), series.last, series.count);
             match series.name.clone() {
-                None => due.push(Due::New { key, note, first: series.first }),
+                None => due.push(EventWrite::New { key, note, first: series.first }),
                 Some(name) if self.limit.take(&object(&note.regarding), now, RESERVE) => {
-                    due.push(Due::More { key, note, name, count, last });
+                    due.push(EventWrite::More { key, note, name, count, last });
                 }
                 Some(_) => {}
             }
@@ -152,10 +152,10 @@ mod tests {
         Timestamp::from_second(second).unwrap()
     }
 
-    fn written(correlator: &mut Correlator, now: Instant) -> Vec<Due> {
+    fn written(correlator: &mut Correlator, now: Instant) -> Vec<EventWrite> {
         let due = correlator.due(now);
         for one in &due {
-            if let Due::New { key, .. } = one {
+            if let EventWrite::New { key, .. } = one {
                 correlator.written(key, "event".to_owned());
             }
         }
@@ -166,15 +166,15 @@ mod tests {
     fn equal_events_become_one_with_a_count() {
         let (mut correlator, start) = (Correlator::default(), Instant::now());
         assert!(correlator.take(note("a", "Synced"), start, at(1)).is_ok());
-        assert!(matches!(&*written(&mut correlator, start), [Due::New { .. }]));
+        assert!(matches!(&*written(&mut correlator, start), [EventWrite::New { .. }]));
         assert!(
             correlator.take(note("a", "Synced"), start, at(2)).is_ok()
                 && correlator.take(note("a", "Synced"), start, at(3)).is_ok()
         );
         assert!(correlator.take(note("a", "Scaled"), start, at(4)).is_ok());
         let due = written(&mut correlator, start);
-        assert!(matches!(&due[0], Due::More { count: 3, last, .. } if *last == at(3)), "{due:?}");
-        assert!(matches!(&due[1], Due::New { note, .. } if note.reason == "Scaled"), "{due:?}");
+        assert!(matches!(&due[0], EventWrite::More { count: 3, last, .. } if *last == at(3)), "{due:?}");
+        assert!(matches!(&due[1], EventWrite::New { note, .. } if note.reason == "Scaled"), "{due:?}");
         assert_eq!(correlator.due(start), []);
     }
 
@@ -185,8 +185,8 @@ mod tests {
             correlator.take(note("a", "Synced"), start, at(1)).is_ok()
                 && correlator.take(note("a", "Synced"), start, at(2)).is_ok()
         );
-        assert!(matches!(&*written(&mut correlator, start), [Due::New { .. }]));
-        assert!(matches!(&*written(&mut correlator, start), [Due::More { count: 2, .. }]));
+        assert!(matches!(&*written(&mut correlator, start), [EventWrite::New { .. }]));
+        assert!(matches!(&*written(&mut correlator, start), [EventWrite::More { count: 2, .. }]));
     }
 
     #[test]
@@ -195,7 +195,7 @@ mod tests {
         assert!(correlator.take(note("a", "Synced"), start, at(1)).is_ok());
         written(&mut correlator, start);
         assert!(correlator.take(note("a", "Synced"), start + WINDOW, at(361)).is_ok());
-        assert!(matches!(&*correlator.due(start + WINDOW), [Due::New { first, .. }] if *first == at(361)));
+        assert!(matches!(&*correlator.due(start + WINDOW), [EventWrite::New { first, .. }] if *first == at(361)));
     }
 
     #[test]
@@ -207,14 +207,14 @@ mod tests {
         assert_eq!(written(&mut correlator, start).len(), 26);
         assert!(correlator.take(note("a", "Reason0"), start, at(2)).is_ok(), "a written Event is still counted");
         assert_eq!(correlator.due(start), [], "but it is not written at once");
-        let mut due: Vec<Due> = Vec::new();
+        let mut due: Vec<EventWrite> = Vec::new();
         for repetition in 1..=6 {
             assert_eq!(due, [], "it leaves five to new Events");
             let later = start + Duration::from_secs(301) * repetition;
             assert!(correlator.take(note("a", "Reason0"), later, at(302)).is_ok());
             due = correlator.due(later);
         }
-        assert!(matches!(&*due, [Due::More { count: 8, .. }]), "{due:?}");
+        assert!(matches!(&*due, [EventWrite::More { count: 8, .. }]), "{due:?}");
     }
 
     #[test]
@@ -227,7 +227,7 @@ mod tests {
         }
         assert_eq!(writes, 20);
         assert!(correlator.take(note("a", "Failed"), start, at(2)).is_ok(), "a new Event");
-        assert!(matches!(&*written(&mut correlator, start), [Due::New { .. }]));
+        assert!(matches!(&*written(&mut correlator, start), [EventWrite::New { .. }]));
     }
 
     #[test]
@@ -251,7 +251,7 @@ mod tests {
                 correlator.take(note(&n.to_string(), "Synced"), start, at(1)).is_ok(),
                 "the Event of object {n} is lost"
             );
-            assert!(matches!(&*written(&mut correlator, start), [Due::New { .. }]), "object {n}");
+            assert!(matches!(&*written(&mut correlator, start), [EventWrite::New { .. }]), "object {n}");
             assert!(correlator.series.len() <= SERIES);
         }
         assert!(correlator.take(note("late", "Synced"), start + WINDOW, at(2)).is_ok());

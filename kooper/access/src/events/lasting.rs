@@ -50,7 +50,7 @@ struct Waiting {
 
 /// An Event to write.
 #[derive(Debug, PartialEq)]
-pub(super) struct DueLasting {
+pub(super) struct LastingWrite {
     pub(super) note: Note,
     pub(super) at: Timestamp,
     /// Number of previous writes; `None` if this process has not written the Event.
@@ -91,7 +91,7 @@ impl Lasting {
     }
 
     /// The next one to write, if one may be written now.
-    pub(super) fn due(&mut self, now: Instant) -> Option<DueLasting> {
+    pub(super) fn due(&mut self, now: Instant) -> Option<LastingWrite> {
         if self.bucket.next(now) > now {
             return None;
         }
@@ -104,7 +104,7 @@ impl Lasting {
         // It has a token.
         let _ = self.bucket.take(now);
         let before = self.counts.get(&uid).and_then(|counts| counts.get(&reason)).map(|(count, _)| *count);
-        Some(DueLasting { note, at, before })
+        Some(LastingWrite { note, at, before })
     }
 
     /// Returns the time until an Event may be written; `None` if none waits.

@@ -23,8 +23,8 @@ use tokio::sync::mpsc::Receiver;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::Message;
-use super::correlate::{Correlator, Due};
-use super::lasting::{DueLasting, Lasting};
+use super::correlate::{Correlator, EventWrite};
+use super::lasting::{Lasting, LastingWrite};
 use super::wire::EventSource;
 
 /// The most notes that are aggregated at once.
@@ -125,16 +125,16 @@ impl Writer {
         }
     }
 
-    async fn write(&mut self, due: Due) {
+    async fn write(&mut self, due: EventWrite) {
         match due {
-            Due::New { key, note, first } => {
+            EventWrite::New { key, note, first } => {
                 let event = self.source.event(&note, first);
                 match self.create(&event).await {
                     Ok(()) => self.correlator.written(&key, event.metadata.name.unwrap_or_default()),
                     Err(failure) => self.fail(&key, &note, &failure),
                 }
             }
-            Due::More { key, note, name, count, last } => {
+            EventWrite::More { key, note, name, count, last } => {
                 let mut event = self.source.event(&note, last);
                 event.metadata.name = Some(name);
                 match self.repeat(&event, count, last).await {
@@ -151,7 +151,7 @@ impl Writer {
 
     /// Writes an Event about something that lasts. One that exists is continued, also if
     /// another replica has created it.
-    async fn write_lasting(&mut self, DueLasting { note, at, before }: DueLasting) {
+    async fn write_lasting(&mut self, LastingWrite { note, at, before }: LastingWrite) {
         match self.continue_lasting(&note, at, before).await {
             Ok(count) => self.lasting.written(&note, count, Instant::now()),
             Err(failure) => {

@@ -20,7 +20,7 @@ use tokio::time::sleep;
 
 /// The outcome of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Fate {
+pub(super) enum RequestOutcome {
     Pass,
     /// It has no effect, and the response has this code.
     Fail(u16),
@@ -38,7 +38,7 @@ pub(super) enum Fate {
     Overtaken,
 }
 
-type Decide = Box<dyn FnMut(&Method, bool) -> Fate + Send>;
+type Decide = Box<dyn FnMut(&Method, bool) -> RequestOutcome + Send>;
 type HttpResponse = Response<UnsyncBoxBody<Bytes, Infallible>>;
 
 #[derive(Clone)]
@@ -61,7 +61,7 @@ impl FakeServer {
         let state = FakeState {
             leases: BTreeMap::new(),
             version: 0,
-            decide: Box::new(|_, _| Fate::Pass),
+            decide: Box::new(|_, _| RequestOutcome::Pass),
             creates_by_put: true,
             events: broadcast::Sender::new(64),
             requests: Vec::new(),
@@ -75,7 +75,7 @@ impl FakeServer {
     }
 
     /// Sets the function that decides each request; the flag is true for watches.
-    pub(super) fn decide(&self, decide: impl FnMut(&Method, bool) -> Fate + Send + 'static) {
+    pub(super) fn decide(&self, decide: impl FnMut(&Method, bool) -> RequestOutcome + Send + 'static) {
         self.state.lock().decide = Box::new(decide);
     }
 
@@ -113,30 +113,32 @@ impl FakeServer {
         let query = parts.uri.query().unwrap_or_default();
         let watch = query.contains("watch=true");
         let name = parts.uri.path().rsplit_once("/leases").unwrap().1.trim_start_matches('/').to_owned();
-        let fate = {
+        let outcome = {
             let mut state = self.state.lock();
             state.requests.push((parts.method.clone(), watch));
             (state.decide)(&parts.method, watch)
         };
-        match fate {
-            Fate::Fail(403) => return Ok(refusal(403, "leases is forbidden: User \"shop\" cannot use it", "")),
-            Fate::Fail(code) => return Ok(refusal(code, "this request fails", "")),
-            Fate::Denied(code) => {
+        match outcome {
+            RequestOutcome::Fail(403) => {
+                return Ok(refusal(403, "leases is forbidden: User \"shop\" cannot use it", ""));
+            }
+            RequestOutcome::Fail(code) => return Ok(refusal(code, "this request fails", "")),
+            RequestOutcome::Denied(code) => {
                 return Ok(refusal(code, "admission webhook \"a.io\" denied the request: frozen", ""));
             }
-            Fate::Hang => return std::future::pending().await,
-            Fate::Slow(time) => sleep(time).await,
-            Fate::Overtaken => self.change(&name, |lease| lease["spec"]["holderIdentity"] = json!("b")),
-            Fate::Pass | Fate::DoneBut(_) | Fate::DoneAndHang => {}
+            RequestOutcome::Hang => return std::future::pending().await,
+            RequestOutcome::Slow(time) => sleep(time).await,
+            RequestOutcome::Overtaken => self.change(&name, |lease| lease["spec"]["holderIdentity"] = json!("b")),
+            RequestOutcome::Pass | RequestOutcome::DoneBut(_) | RequestOutcome::DoneAndHang => {}
         }
         if watch {
             let name = query.split("metadata.name%3D").nth(1).unwrap().split('&').next().unwrap().to_owned();
             return Ok(self.watch(&name));
         }
         let answer = self.state.lock().answer(&parts.method, &name, &body);
-        match fate {
-            Fate::DoneBut(code) => Ok(refusal(code, "this request was processed", "")),
-            Fate::DoneAndHang => std::future::pending().await,
+        match outcome {
+            RequestOutcome::DoneBut(code) => Ok(refusal(code, "this request was processed", "")),
+            RequestOutcome::DoneAndHang => std::future::pending().await,
             _ => Ok(answer),
         }
     }

@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 use serde_json::json;
 use tokio::time::{Instant, advance, sleep, timeout};
 
-use super::fake::{FakeServer, Fate};
+use super::fake::{FakeServer, RequestOutcome};
 use super::lease::MARK;
 use super::*;
 use crate::clock::TokioTime;
@@ -212,13 +212,15 @@ async fn a_leader_sends_one_request_per_retry_period() {
 #[tokio::test(start_paused = true)]
 async fn failures_before_the_deadline_do_not_end_leadership() {
     // A 404 that does not name the Lease is that of a proxy.
-    let codes = [403, 404, 429, 500].map(Fate::Fail);
-    for fate in codes.into_iter().chain([Fate::DoneBut(504), Fate::Hang, Fate::DoneAndHang]) {
+    let codes = [403, 404, 429, 500].map(RequestOutcome::Fail);
+    for outcome in
+        codes.into_iter().chain([RequestOutcome::DoneBut(504), RequestOutcome::Hang, RequestOutcome::DoneAndHang])
+    {
         let (server, mut candidate) = TestCandidate::leader().await;
         let until = Instant::now() + SECOND * 7;
-        server.decide(move |_, _| if Instant::now() < until { fate } else { Fate::Pass });
-        assert!(timeout(SECOND * 60, candidate.elector.hold()).await.is_err(), "{fate:?}");
-        assert!(candidate.leadership.is_held(), "{fate:?}");
+        server.decide(move |_, _| if Instant::now() < until { outcome } else { RequestOutcome::Pass });
+        assert!(timeout(SECOND * 60, candidate.elector.hold()).await.is_err(), "{outcome:?}");
+        assert!(candidate.leadership.is_held(), "{outcome:?}");
         assert_eq!(server.get("shop-echo")["spec"]["leaseTransitions"], 0);
     }
 }
@@ -231,7 +233,7 @@ async fn a_slow_api_server_does_not_end_leadership() {
         let begun = Instant::now();
         server.decide(move |_, _| {
             let phase = (begun.elapsed().as_secs() / 600) as usize;
-            Fate::Slow(Duration::from_millis(millis[phase.min(millis.len() - 1)]))
+            RequestOutcome::Slow(Duration::from_millis(millis[phase.min(millis.len() - 1)]))
         });
         assert!(timeout(SECOND * 600 * millis.len() as u32, candidate.elector.hold()).await.is_err(), "{millis:?}");
         assert!(candidate.leadership.is_held());
@@ -242,12 +244,12 @@ async fn a_slow_api_server_does_not_end_leadership() {
 
 #[tokio::test(start_paused = true)]
 async fn leadership_ends_at_the_deadline_after_the_last_renewal_was_sent() {
-    for fate in [Fate::Fail(500), Fate::Hang] {
+    for outcome in [RequestOutcome::Fail(500), RequestOutcome::Hang] {
         let (server, mut candidate) = TestCandidate::leader().await;
         let begun = Instant::now();
-        server.decide(move |_, _| fate);
+        server.decide(move |_, _| outcome);
         assert_eq!(candidate.elector.hold().await, Lost::Deadline);
-        assert_eq!(begun.elapsed().as_millis(), 10_000, "{fate:?}");
+        assert_eq!(begun.elapsed().as_millis(), 10_000, "{outcome:?}");
         assert!(!candidate.leadership.is_held());
         assert!(
             matches!(&candidate.announced()[..], [Announcement::Became, Announcement::Lost(why)] if why.contains("could not be renewed"))
@@ -274,9 +276,9 @@ async fn a_renewal_whose_response_was_lost_counts_from_when_it_was_sent() {
             writes += usize::from(method == Method::PUT);
             writes
         }) {
-            ("PUT", 1) => Fate::DoneAndHang,
-            ("PUT", _) => Fate::Hang,
-            _ => Fate::Pass,
+            ("PUT", 1) => RequestOutcome::DoneAndHang,
+            ("PUT", _) => RequestOutcome::Hang,
+            _ => RequestOutcome::Pass,
         }
     });
     let begun = Instant::now();
@@ -324,7 +326,7 @@ async fn a_release_removes_the_holder_and_a_standby_takes_over_within_millisecon
 #[tokio::test(start_paused = true)]
 async fn a_standby_without_permission_to_watch_polls_and_reports_it() {
     let (server, mut candidate) = TestCandidate::standby();
-    server.decide(|_, watch| if watch { Fate::Fail(403) } else { Fate::Pass });
+    server.decide(|_, watch| if watch { RequestOutcome::Fail(403) } else { RequestOutcome::Pass });
     candidate.does_not_acquire(SECOND * 8).await;
     let remark = candidate.ready().unwrap().unwrap();
     for part in ["held by b", "cannot watch", "create, get, update, watch"] {
@@ -339,7 +341,7 @@ async fn a_standby_without_permission_to_watch_polls_and_reports_it() {
 #[tokio::test(start_paused = true)]
 async fn a_watch_that_hangs_does_not_delay_a_take_over() {
     let server = FakeServer::new();
-    server.decide(|_, watch| if watch { Fate::Hang } else { Fate::Pass });
+    server.decide(|_, watch| if watch { RequestOutcome::Hang } else { RequestOutcome::Pass });
     let crashed = TestCandidate::leading(&server, "a").await;
     let mut candidate = TestCandidate::new(&server, "b");
     let begun = Instant::now();
@@ -374,8 +376,14 @@ async fn a_leader_stays_the_leader_for_a_day_with_one_per_cent_of_failed_request
     let mut seed = 0;
     server.decide(move |_, watch| {
         seed += 1;
-        let fates = [Fate::Fail(500), Fate::DoneBut(500), Fate::Hang, Fate::DoneAndHang, Fate::Fail(429)];
-        if watch || crate::backoff::fraction(seed) >= 0.01 { Fate::Pass } else { fates[seed as usize % 5] }
+        let outcomes = [
+            RequestOutcome::Fail(500),
+            RequestOutcome::DoneBut(500),
+            RequestOutcome::Hang,
+            RequestOutcome::DoneAndHang,
+            RequestOutcome::Fail(429),
+        ];
+        if watch || crate::backoff::fraction(seed) >= 0.01 { RequestOutcome::Pass } else { outcomes[seed as usize % 5] }
     });
     let day = SECOND * 24 * 3600;
     let lost = timeout(day, candidate.elector.hold()).await;

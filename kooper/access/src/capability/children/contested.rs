@@ -9,18 +9,18 @@ use parking_lot::Mutex;
 /// Children that belong to another owner, each with the owners that wanted to
 /// apply it.
 #[derive(Debug, Default)]
-pub(in crate::capability) struct Contested(Mutex<Waits>);
+pub(in crate::capability) struct ContestedChildren(Mutex<WaitingOwners>);
 
 /// The waits, in both directions.
 #[derive(Debug, Default)]
-struct Waits {
+struct WaitingOwners {
     children: BTreeMap<Child, BTreeSet<ObjectKey>>,
     owners: BTreeMap<ObjectKey, BTreeSet<Child>>,
 }
 
 type Child = (KindInfo, ObjectKey);
 
-impl Contested {
+impl ContestedChildren {
     /// Notes that an owner wants a child that is not its own.
     pub(in crate::capability) fn wait(&self, kind: &KindInfo, child: &ObjectKey, owner: ObjectKey) {
         let (mut waits, child) = (self.0.lock(), (kind.clone(), child.clone()));
@@ -51,7 +51,7 @@ impl Contested {
 
     /// Forgets all owners: each is called again.
     pub(super) fn clear(&self) {
-        *self.0.lock() = Waits::default();
+        *self.0.lock() = WaitingOwners::default();
     }
 
     /// Forgets an owner that was deleted.
@@ -76,7 +76,7 @@ mod tests {
 
     #[test]
     fn owners_wait_until_the_child_changes_or_they_are_deleted() {
-        let (contested, kind) = (Contested::default(), KindInfo::of::<Secret>());
+        let (contested, kind) = (ContestedChildren::default(), KindInfo::of::<Secret>());
         let [a, b, x, y] = ["a", "b", "x", "y"].map(ObjectKey::cluster_scoped);
         for (child, owner) in [(&x, &a), (&x, &b), (&y, &a), (&y, &a)] {
             contested.wait(&kind, child, owner.clone());

@@ -10,7 +10,7 @@ use crate::capability::owner::OWNER;
 
 /// Owners by their uids: a change of a child with such a mark queues its owner.
 #[derive(Debug, Default)]
-pub(in crate::capability) struct Marked(Mutex<Owners>);
+pub(in crate::capability) struct MarkedOwners(Mutex<Owners>);
 
 #[derive(Debug, Default)]
 struct Owners {
@@ -19,7 +19,7 @@ struct Owners {
     uids: HashMap<ObjectKey, BTreeSet<String>>,
 }
 
-impl Marked {
+impl MarkedOwners {
     /// Notes an owner that has such children.
     pub(in crate::capability) fn note(&self, uid: &str, owner: &ObjectKey) {
         let mut owners = self.0.lock();

@@ -15,9 +15,9 @@ const MOST: usize = 16_384;
 ///
 /// By hashes, like the creations: an operator that starts applies all children at once.
 #[derive(Debug, Default)]
-pub(in crate::capability) struct Unconfirmed(Mutex<HashMap<ObjectKey, HashMap<u64, u64>>>);
+pub(in crate::capability) struct UnconfirmedApplies(Mutex<HashMap<ObjectKey, HashMap<u64, u64>>>);
 
-impl Unconfirmed {
+impl UnconfirmedApplies {
     /// Notes the version in the response to an apply with this digest.
     pub(in crate::capability) fn note(&self, owner: ObjectKey, child: (&KindInfo, &ObjectKey), applied: (&str, u64)) {
         let mut owners = self.0.lock();
@@ -68,7 +68,7 @@ mod tests {
 
     #[test]
     fn a_version_is_confirmed_once_and_only_for_what_was_applied() {
-        let (unconfirmed, kind) = (Unconfirmed::default(), KindInfo::of::<Secret>());
+        let (unconfirmed, kind) = (UnconfirmedApplies::default(), KindInfo::of::<Secret>());
         let [owner, other, child] = ["owner", "other", "child"].map(ObjectKey::cluster_scoped);
         let note = |version, digest| unconfirmed.note(owner.clone(), (&kind, &child), (version, digest));
         let confirm = |owner, version, digest| unconfirmed.confirm(owner, (&kind, &child), (version, digest));
@@ -91,7 +91,7 @@ mod tests {
     #[test]
     fn children_that_are_applied_once_take_no_more_memory_than_the_limit() {
         let (unconfirmed, kind, owner) =
-            (Unconfirmed::default(), KindInfo::of::<Secret>(), ObjectKey::cluster_scoped("owner"));
+            (UnconfirmedApplies::default(), KindInfo::of::<Secret>(), ObjectKey::cluster_scoped("owner"));
         let child = |number: usize| ObjectKey::cluster_scoped(&number.to_string());
         for number in 0..=MOST {
             unconfirmed.note(owner.clone(), (&kind, &child(number)), ("1", 7));

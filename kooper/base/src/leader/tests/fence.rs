@@ -45,7 +45,7 @@ async fn a_request_of_the_leader_is_sent() {
 #[tokio::test(start_paused = true)]
 async fn a_running_request_is_aborted_when_the_token_expires() {
     let (server, candidate) = TestCandidate::leader().await;
-    server.decide(|_, _| Fate::Hang);
+    server.decide(|_, _| RequestOutcome::Hang);
     let begun = Instant::now();
     let error = fenced(&server, &candidate.leadership).send(get(LEASE)).await.expect_err("it is aborted");
     assert_eq!(begun.elapsed(), SECOND * 10);

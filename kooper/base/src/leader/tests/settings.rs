@@ -77,7 +77,7 @@ async fn the_server_accepts_the_shortest_valid_lease() {
 #[tokio::test(start_paused = true)]
 async fn readiness_names_a_missing_rule_until_it_is_granted() {
     let server = FakeServer::new();
-    server.decide(|_, _| Fate::Fail(403));
+    server.decide(|_, _| RequestOutcome::Fail(403));
     let mut candidate = TestCandidate::new(&server, "a");
     assert_eq!(candidate.ready(), Err("echo: the Lease shops/shop-echo has not been read yet".to_owned()));
     candidate.does_not_acquire(SECOND * 3).await;
@@ -87,7 +87,7 @@ async fn readiness_names_a_missing_rule_until_it_is_granted() {
     {
         assert!(reason.contains(part), "{reason}");
     }
-    server.decide(|_, _| Fate::Pass);
+    server.decide(|_, _| RequestOutcome::Pass);
     candidate.elector.campaign().await;
     assert_eq!(candidate.ready(), Ok(None));
 }
@@ -101,7 +101,9 @@ async fn readiness_names_a_webhook_that_rejects_the_lease_with_the_code_of_a_con
             if exists {
                 held_by(&server, "", OURS);
             }
-            server.decide(move |method, _| if *method == rejected { Fate::Denied(code) } else { Fate::Pass });
+            server.decide(
+                move |method, _| if *method == rejected { RequestOutcome::Denied(code) } else { RequestOutcome::Pass },
+            );
             let mut candidate = TestCandidate::new(&server, "a");
             candidate.does_not_acquire(SECOND * 3).await;
             let reason = candidate.ready().expect_err("it is rejected");
@@ -115,7 +117,7 @@ async fn readiness_names_a_webhook_that_rejects_the_lease_with_the_code_of_a_con
 async fn a_transient_failure_makes_a_standby_not_ready_only_if_it_lasts() {
     let (server, mut candidate) = TestCandidate::standby();
     candidate.does_not_acquire(SECOND).await;
-    server.decide(|_, _| Fate::Fail(500));
+    server.decide(|_, _| RequestOutcome::Fail(500));
     candidate.does_not_acquire(SECOND * 16).await;
     assert!(candidate.ready().is_ok(), "{:?}", candidate.ready());
     candidate.does_not_acquire(SECOND * 30).await;

@@ -17,7 +17,7 @@ async fn a_release_that_conflicts_does_not_overwrite_the_next_holder() {
     let mut writes = 0;
     server.decide(move |method, _| {
         writes += usize::from(method == Method::PUT);
-        if method == Method::PUT && writes == 1 { Fate::Overtaken } else { Fate::Pass }
+        if method == Method::PUT && writes == 1 { RequestOutcome::Overtaken } else { RequestOutcome::Pass }
     });
     candidate.elector.release().await;
     assert_eq!(server.get("shop-echo")["spec"]["holderIdentity"], "b");
@@ -26,9 +26,9 @@ async fn a_release_that_conflicts_does_not_overwrite_the_next_holder() {
 #[tokio::test(start_paused = true)]
 async fn a_release_succeeds_after_a_renewal_without_a_response() {
     let (server, mut candidate) = TestCandidate::leader().await;
-    server.decide(|method, _| if method == Method::PUT { Fate::DoneAndHang } else { Fate::Pass });
+    server.decide(|method, _| if method == Method::PUT { RequestOutcome::DoneAndHang } else { RequestOutcome::Pass });
     assert!(timeout(SECOND * 3, candidate.elector.hold()).await.is_err(), "cut off in the middle of a renewal");
-    server.decide(|_, _| Fate::Pass);
+    server.decide(|_, _| RequestOutcome::Pass);
     candidate.elector.release().await;
     assert_eq!(server.get("shop-echo")["spec"]["holderIdentity"], "");
 }
@@ -36,7 +36,7 @@ async fn a_release_succeeds_after_a_renewal_without_a_response() {
 #[tokio::test(start_paused = true)]
 async fn a_release_drops_leadership_at_once_and_takes_little_time() {
     let (server, mut candidate) = TestCandidate::leader().await;
-    server.decide(|_, _| Fate::Hang);
+    server.decide(|_, _| RequestOutcome::Hang);
     let (begun, leadership) = (Instant::now(), candidate.leadership.clone());
     tokio::join!(candidate.elector.release(), async {
         leadership.lost().await;
@@ -66,9 +66,9 @@ async fn an_abandoned_lease_keeps_its_holder_until_it_expires() {
 #[tokio::test(start_paused = true)]
 async fn an_elector_can_become_the_leader_again_after_a_loss_or_a_release() {
     let (server, mut candidate) = TestCandidate::leader().await;
-    server.decide(|_, _| Fate::Fail(503));
+    server.decide(|_, _| RequestOutcome::Fail(503));
     assert_eq!(candidate.elector.hold().await, Lost::Deadline);
-    server.decide(|_, _| Fate::Pass);
+    server.decide(|_, _| RequestOutcome::Pass);
     timeout(SECOND * 3, candidate.elector.campaign()).await.expect("the record is its own");
     assert_eq!(server.get("shop-echo")["spec"]["leaseTransitions"], 0);
     candidate.elector.release().await;
@@ -79,10 +79,10 @@ async fn an_elector_can_become_the_leader_again_after_a_loss_or_a_release() {
 #[tokio::test(start_paused = true)]
 async fn a_cancelled_campaign_recognizes_its_own_write_later() {
     let server = FakeServer::new();
-    server.decide(|method, _| if method == Method::PUT { Fate::DoneAndHang } else { Fate::Pass });
+    server.decide(|method, _| if method == Method::PUT { RequestOutcome::DoneAndHang } else { RequestOutcome::Pass });
     let mut candidate = TestCandidate::new(&server, "a");
     candidate.does_not_acquire(SECOND).await;
-    server.decide(|_, _| Fate::Pass);
+    server.decide(|_, _| RequestOutcome::Pass);
     timeout(SECOND, candidate.elector.campaign()).await.expect("the record is its own");
 }
 
@@ -93,7 +93,7 @@ async fn hold_can_be_cancelled_at_any_moment_without_losing_leadership() {
     server.decide(move |_, _| {
         let mut count = slow.lock();
         *count += 1;
-        if *count % 3 == 0 { Fate::DoneAndHang } else { Fate::Pass }
+        if *count % 3 == 0 { RequestOutcome::DoneAndHang } else { RequestOutcome::Pass }
     });
     for cut in 1..200 {
         let cut = Duration::from_millis(37 * (cut % 50));
@@ -188,7 +188,7 @@ async fn a_standby_respects_a_holder_that_was_removed_by_hand_before_the_lease_w
 #[tokio::test(start_paused = true)]
 async fn a_leader_whose_writes_conflict_with_no_other_version_pauses_between_them() {
     let (server, mut candidate) = TestCandidate::leader().await;
-    server.decide(|method, _| if method == Method::PUT { Fate::Fail(409) } else { Fate::Pass });
+    server.decide(|method, _| if method == Method::PUT { RequestOutcome::Fail(409) } else { RequestOutcome::Pass });
     let before = server.count(&Method::PUT, false);
     assert_eq!(candidate.elector.hold().await, Lost::Deadline);
     let sent = server.count(&Method::PUT, false) - before;
