@@ -25,7 +25,7 @@ const AUTHORITY_NOTE: &str = "Contains a CA bundle that can be used to verify th
 const ELSEWHERE: &str = "192.0.2.1";
 
 /// An object that is the same in all clusters but for its uid and its time.
-struct Prepared {
+struct BootstrapObject {
     group: String,
     resource: String,
     key: String,
@@ -34,7 +34,7 @@ struct Prepared {
 }
 
 /// They are made once; all servers of a process share them.
-static PREPARED: OnceLock<Vec<Prepared>> = OnceLock::new();
+static PREPARED: OnceLock<Vec<BootstrapObject>> = OnceLock::new();
 
 /// Creates the namespaces and the objects that requests are judged by, and forgets how.
 pub(crate) fn create_objects(cluster: &Arc<Cluster>) {
@@ -53,7 +53,7 @@ pub(crate) fn create_objects(cluster: &Arc<Cluster>) {
     cluster.store.compact();
 }
 
-fn prepared(cluster: &Arc<Cluster>) -> Vec<Prepared> {
+fn prepared(cluster: &Arc<Cluster>) -> Vec<BootstrapObject> {
     let namespaces = NAMESPACES.iter().map(|name| json!({"resource": "/namespaces", "metadata": {"name": name}}));
     let others = OBJECTS.lines().filter_map(|line| serde_json::from_str(line).ok());
     let prepared = namespaces.chain(others).filter_map(|mut object: Value| {
@@ -65,7 +65,7 @@ fn prepared(cluster: &Arc<Cluster>) -> Vec<Prepared> {
         let kind = cluster.kind(group, "v1", resource)?;
         let namespace = object["metadata"]["namespace"].as_str().map(ToOwned::to_owned);
         let object = complete(cluster, &kind, namespace.as_deref(), object, SERVER)?;
-        Some(Prepared {
+        Some(BootstrapObject {
             group: group.to_owned(),
             resource: resource.to_owned(),
             key: route::key(namespace.as_deref().unwrap_or_default(), meta::text(&object, "name")),

@@ -12,7 +12,7 @@ use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess,
 use serde_json::{Map, Value};
 
 pub(crate) use self::convert::convert;
-use self::expected::{Expected, Of, properties};
+use self::expected::{Expected, ExpectedType, properties};
 use crate::schema::published;
 
 /// Maximum number of unknown and duplicate fields that are reported.
@@ -30,7 +30,7 @@ pub(crate) struct Findings {
 /// Reads an object of a built-in kind by the name of its definition, or any JSON, of which only duplicates are found.
 pub(crate) fn check<'de, D: Deserializer<'de>>(object: D, definition: Option<&'static str>) -> Findings {
     let go = definition.map(published::go_name).unwrap_or_default();
-    read(object, definition.map_or(Expected::Free, |name| Expected::Typed { of: Of::Struct(name), go }))
+    read(object, definition.map_or(Expected::Free, |name| Expected::Typed { of: ExpectedType::Struct(name), go }))
 }
 
 /// Reads the operations of a JSON patch.
@@ -119,50 +119,52 @@ impl Reader<'_> {
         let Expected::Typed { of, go } = self.expected else { return };
         let state = self.state;
         match (of, found) {
-            (Of::Text, Scalar::Text(_)) | (Of::Bool, Scalar::Bool) | (Of::Float, Scalar::Number(_)) => {}
-            (Of::IntOrString, Scalar::Text(_)) => {}
-            (Of::Int32, Scalar::Number(number)) | (Of::IntOrString, Scalar::Number(number)) => {
+            (ExpectedType::Text, Scalar::Text(_))
+            | (ExpectedType::Bool, Scalar::Bool)
+            | (ExpectedType::Float, Scalar::Number(_)) => {}
+            (ExpectedType::IntOrString, Scalar::Text(_)) => {}
+            (ExpectedType::Int32, Scalar::Number(number)) | (ExpectedType::IntOrString, Scalar::Number(number)) => {
                 if number.parse::<i32>().is_err() {
                     let error = state.mismatch(&format!("number {number}"), &go);
-                    if matches!(of, Of::IntOrString) { state.abort(error) } else { state.fail(error) }
+                    if matches!(of, ExpectedType::IntOrString) { state.abort(error) } else { state.fail(error) }
                 }
             }
-            (Of::Int64, Scalar::Number(number)) => {
+            (ExpectedType::Int64, Scalar::Number(number)) => {
                 if number.parse::<i64>().is_err() {
                     state.fail(state.mismatch(&format!("number {number}"), &go));
                 }
             }
-            (Of::Bytes, Scalar::Text(text)) => {
+            (ExpectedType::Bytes, Scalar::Text(text)) => {
                 if let Some(at) = literal::not_base64(text) {
                     state.fail(format!("illegal base64 data at input byte {at}"));
                 }
             }
-            (Of::Time { micros }, Scalar::Text(text)) => {
+            (ExpectedType::Time { micros }, Scalar::Text(text)) => {
                 if let Some(error) = literal::not_a_time(text, micros) {
                     state.abort(error);
                 }
             }
-            (Of::Quantity, Scalar::Text(text)) => {
+            (ExpectedType::Quantity, Scalar::Text(text)) => {
                 if let Some(error) = literal::not_a_quantity(text) {
                     state.abort(error.to_owned());
                 }
             }
-            (Of::Quantity, Scalar::Number(number)) => {
+            (ExpectedType::Quantity, Scalar::Number(number)) => {
                 if let Some(error) = literal::not_a_quantity(number) {
                     state.abort(error.to_owned());
                 }
             }
-            (Of::Quantity, Scalar::Bool) => state.abort(literal::WRONG_QUANTITY.to_owned()),
+            (ExpectedType::Quantity, Scalar::Bool) => state.abort(literal::WRONG_QUANTITY.to_owned()),
             _ => wrong(state, of, found.name(), &go),
         }
     }
 }
 
 /// Reports a value of a wrong type.
-fn wrong(state: &mut State, of: Of, found: &str, go: &str) {
+fn wrong(state: &mut State, of: ExpectedType, found: &str, go: &str) {
     match of {
-        Of::Quantity => state.abort(literal::WRONG_QUANTITY.to_owned()),
-        Of::Time { .. } | Of::IntOrString => state.abort(state.mismatch(found, go)),
+        ExpectedType::Quantity => state.abort(literal::WRONG_QUANTITY.to_owned()),
+        ExpectedType::Time { .. } | ExpectedType::IntOrString => state.abort(state.mismatch(found, go)),
         _ => state.fail(state.mismatch(found, go)),
     }
 }
@@ -233,7 +235,7 @@ impl<'de> Visitor<'de> for Reader<'_> {
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<(), A::Error> {
         let expected = match &self.expected {
-            Expected::Typed { of: Of::List(item), go } => {
+            Expected::Typed { of: ExpectedType::List(item), go } => {
                 let go = go.strip_prefix("[]").map(ToOwned::to_owned);
                 Expected::of(item, go)
             }
@@ -257,8 +259,8 @@ impl<'de> Visitor<'de> for Reader<'_> {
 
     fn visit_map<A: MapAccess<'de>>(self, entries: A) -> Result<(), A::Error> {
         match &self.expected {
-            Expected::Typed { of: Of::Struct(name), .. } => members(self.state, name, entries),
-            Expected::Typed { of: Of::Map(item), go } => {
+            Expected::Typed { of: ExpectedType::Struct(name), .. } => members(self.state, name, entries),
+            Expected::Typed { of: ExpectedType::Map(item), go } => {
                 let go = go.strip_prefix("map[string]").map(ToOwned::to_owned);
                 keys(self.state, &Expected::of(item, go), entries)
             }

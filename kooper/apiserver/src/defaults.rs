@@ -11,18 +11,18 @@ pub(crate) use self::rules::TEMPLATE_GENERATION;
 
 use serde_json::{Map, Value, json};
 
-use self::table::{Fact, Inner, Type};
-use crate::kinds::Facts;
+use self::table::{Inner, MemberDefault, Type};
+use crate::kinds::ResourceInfo;
 use crate::quantity::Quantity;
 use crate::time;
 
 /// Fills in an object of a built-in kind, as it comes out of the real server's store.
-pub(crate) fn fill(kind: &Facts, object: &mut Value) {
+pub(crate) fn fill(kind: &ResourceInfo, object: &mut Value) {
     complete(kind, object, Source::Store);
 }
 
 /// Fills in an object of a built-in kind, as it comes out of the real server's decoder.
-pub(crate) fn decode(kind: &Facts, object: &mut Value) {
+pub(crate) fn decode(kind: &ResourceInfo, object: &mut Value) {
     complete(kind, object, Source::Request);
 }
 
@@ -35,7 +35,7 @@ enum Source {
     Store,
 }
 
-fn complete(kind: &Facts, object: &mut Value, source: Source) {
+fn complete(kind: &ResourceInfo, object: &mut Value, source: Source) {
     let (Some(of), Value::Object(entries)) = (kind.typed().name.and_then(table::of), object) else { return };
     let metadata = entries.remove("metadata");
     members(entries, of, &[], source);
@@ -66,7 +66,7 @@ fn empty(of: &Type) -> Value {
 }
 
 /// Fills in the members of a value of one type. `more` are the defaults of this type where it is.
-fn members(entries: &mut Map<String, Value>, of: &Type, more: &[Fact], source: Source) {
+fn members(entries: &mut Map<String, Value>, of: &Type, more: &[MemberDefault], source: Source) {
     entries.retain(|name, value| {
         let given = source == Source::Request && value.is_array() && of.always.iter().any(|(other, _)| name == other);
         given || of.members.get(name.as_str()).is_none_or(|member| member.is_written(value))
@@ -80,19 +80,19 @@ fn members(entries: &mut Map<String, Value>, of: &Type, more: &[Fact], source: S
     if rules::is_unknown_strategy(of.name, entries) {
         return;
     }
-    let defaults: Vec<_> = table::defaults(&of.facts, more, entries, &of.always);
+    let defaults: Vec<_> = table::defaults(&of.member_defaults, more, entries, &of.always);
     for (name, value) in defaults {
         entries.insert(name.to_owned(), value.clone());
     }
     rules::after(of.name, entries);
     for (name, value) in entries.iter_mut() {
         if let Some(member) = of.members.get(name.as_str()) {
-            inner(value, &member.inner, &member.facts, source);
+            inner(value, &member.inner, &member.member_defaults, source);
         }
     }
 }
 
-fn inner(value: &mut Value, inner: &Inner, more: &[Fact], source: Source) {
+fn inner(value: &mut Value, inner: &Inner, more: &[MemberDefault], source: Source) {
     match (inner, value) {
         (Inner::Object(name), Value::Object(entries)) => {
             if let Some(of) = table::of(name) {

@@ -22,15 +22,15 @@ use crate::status::StatusError;
 use crate::{registry, time};
 
 /// All versions in which a kind is served.
-struct Served(Vec<(String, Arc<Kind>)>);
+struct ServedVersions(Vec<(String, Arc<Kind>)>);
 
-impl Served {
+impl ServedVersions {
     fn kind(&self, api_version: &str) -> Option<&Arc<Kind>> {
         self.0.iter().find(|(version, _)| version == api_version).map(|(_, kind)| kind)
     }
 }
 
-impl Versions for Served {
+impl Versions for ServedVersions {
     fn schema(&self, api_version: &str) -> Option<&Schema> {
         self.kind(api_version).map(|kind| &kind.typed().schema)
     }
@@ -53,7 +53,7 @@ impl Versions for Served {
 fn with<T>(cluster: &Cluster, kind: &Kind, subresource: &str, then: impl FnOnce(&FieldManager<'_>) -> T) -> T {
     let kinds = cluster.kinds();
     let same = kinds.iter().filter(|other| Arc::ptr_eq(&other.table, &kind.table));
-    let versions = Served(same.map(|kind| (kind.api_version(), Arc::clone(kind))).collect());
+    let versions = ServedVersions(same.map(|kind| (kind.api_version(), Arc::clone(kind))).collect());
     let reset = reset(kind, subresource);
     let api_version = kind.api_version();
     let zero = defaults::zero(kind.typed().name, &api_version, &kind.kind);

@@ -18,17 +18,17 @@ const STRATEGIES: &str = include_str!("kinds/strategies.txt");
 /// One version of one resource, and where its objects are.
 #[derive(Debug)]
 pub(crate) struct Kind {
-    pub(crate) facts: Arc<Facts>,
+    pub(crate) info: Arc<ResourceInfo>,
     pub(crate) table: Arc<Table>,
     /// The version's part of a custom resource definition.
     pub(crate) custom: Option<Arc<Definition>>,
     /// The version that objects are stored in, where that is another one with other fields.
-    pub(crate) stored: Option<(Arc<Facts>, &'static Conversion)>,
+    pub(crate) stored: Option<(Arc<ResourceInfo>, &'static Conversion)>,
 }
 
 /// Properties of one version of a resource.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Facts {
+pub(crate) struct ResourceInfo {
     pub(crate) group: String,
     pub(crate) version: String,
     pub(crate) resource: String,
@@ -78,10 +78,10 @@ pub(crate) struct Subresource {
 }
 
 impl std::ops::Deref for Kind {
-    type Target = Facts;
+    type Target = ResourceInfo;
 
-    fn deref(&self) -> &Facts {
-        &self.facts
+    fn deref(&self) -> &ResourceInfo {
+        &self.info
     }
 }
 
@@ -90,7 +90,7 @@ impl Kind {
     pub(crate) fn typed(&self) -> &Typed {
         match &self.custom {
             Some(definition) => definition.typed(),
-            None => self.facts.typed(),
+            None => self.info.typed(),
         }
     }
 
@@ -122,7 +122,7 @@ impl Kind {
     }
 }
 
-impl Facts {
+impl ResourceInfo {
     pub(crate) fn typed(&self) -> &Typed {
         self.typed.get_or_init(|| Typed::builtin(&self.group, &self.version, &self.kind))
     }
@@ -160,13 +160,13 @@ impl Kinds {
     /// The built-in kinds, with tables in this store.
     pub(crate) fn builtin(store: &Store) -> Self {
         let mut kinds = Self::default();
-        for facts in TABLE.iter() {
-            let stored = convert::of(&facts.api_version(), &facts.kind).and_then(|conversion| {
-                let other = kinds.of(conversion.stored, &facts.kind)?;
-                Some((Arc::clone(&other.table), (Arc::clone(&other.facts), conversion)))
+        for info in TABLE.iter() {
+            let stored = convert::of(&info.api_version(), &info.kind).and_then(|conversion| {
+                let other = kinds.of(conversion.stored, &info.kind)?;
+                Some((Arc::clone(&other.table), (Arc::clone(&other.info), conversion)))
             });
             let (table, stored) = stored.map_or_else(|| (store.table(), None), |(table, stored)| (table, Some(stored)));
-            kinds.add(Kind { facts: Arc::clone(facts), table, custom: None, stored });
+            kinds.add(Kind { info: Arc::clone(info), table, custom: None, stored });
         }
         kinds
     }
@@ -219,16 +219,16 @@ fn path(group: &str, version: &str, resource: &str) -> String {
 }
 
 /// The built-in kinds, parsed once: all servers of a process share them.
-static TABLE: LazyLock<Vec<Arc<Facts>>> =
+static TABLE: LazyLock<Vec<Arc<ResourceInfo>>> =
     LazyLock::new(|| parse(BUILTIN, STRATEGIES).into_iter().map(Arc::new).collect());
 
-fn parse(table: &str, strategies: &str) -> Vec<Facts> {
+fn parse(table: &str, strategies: &str) -> Vec<ResourceInfo> {
     let strategies: HashMap<&str, &str> = strategies
         .lines()
         .filter(|line| !line.starts_with('#'))
         .filter_map(|line| line.split_once(char::is_whitespace))
         .collect();
-    let mut kinds: Vec<Facts> = Vec::new();
+    let mut kinds: Vec<ResourceInfo> = Vec::new();
     let (mut group, mut version) = (String::new(), String::new());
     for line in table.lines().filter(|line| !line.starts_with('#')) {
         let words: Vec<&str> = line.split_whitespace().collect();
@@ -240,7 +240,7 @@ fn parse(table: &str, strategies: &str) -> Vec<Facts> {
                 if let Some(conversion) = convert::of(&group_version, kind) {
                     fields = fields.iter().map(|field| conversion.field(field)).collect();
                 }
-                kinds.push(Facts {
+                kinds.push(ResourceInfo {
                     group: group.clone(),
                     version: version.clone(),
                     resource: (*resource).to_owned(),
@@ -322,14 +322,14 @@ mod tests {
         assert_eq!(kinds.iter().map(|kind| kind.subresources.len()).sum::<usize>(), subresources);
         for line in STRATEGIES.lines().filter(|line| !line.starts_with('#')) {
             let kind = line.split_whitespace().next();
-            assert!(kinds.iter().any(|facts| Some(facts.kind.as_str()) == kind), "{line}");
+            assert!(kinds.iter().any(|info| Some(info.kind.as_str()) == kind), "{line}");
         }
     }
 
     #[test]
     fn every_built_in_kind_has_a_schema() {
-        for facts in parse(BUILTIN, STRATEGIES) {
-            assert!(facts.typed().definition.is_object(), "{} {}", facts.api_version(), facts.kind);
+        for info in parse(BUILTIN, STRATEGIES) {
+            assert!(info.typed().definition.is_object(), "{} {}", info.api_version(), info.kind);
         }
     }
 }

@@ -12,7 +12,7 @@ use crate::registry::{self, Row, Strategy};
 
 /// The part of an object that the row of a table has beside the cells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Included {
+pub(crate) enum IncludeObject {
     Metadata,
     Object,
     Nothing,
@@ -24,7 +24,7 @@ pub(crate) fn table<'a>(
     metadata: &Value,
     objects: impl Iterator<Item = &'a Value>,
     columns: bool,
-    included: Included,
+    included: IncludeObject,
 ) -> Value {
     let strategy = registry::of(kind);
     let rows: Vec<_> = objects
@@ -32,11 +32,11 @@ pub(crate) fn table<'a>(
             let stored = internal(kind, strategy, object);
             let shown = stored.as_ref().unwrap_or(object);
             let included = match included {
-                Included::Metadata => {
+                IncludeObject::Metadata => {
                     json!({"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": shown["metadata"]})
                 }
-                Included::Object => object.clone(),
-                Included::Nothing => Value::Null,
+                IncludeObject::Object => object.clone(),
+                IncludeObject::Nothing => Value::Null,
             };
             let mut row = json!({"cells": cells(kind, strategy, shown), "object": included});
             if let Some(conditions) = strategy.conditions(Row(shown)) {

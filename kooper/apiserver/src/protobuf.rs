@@ -11,7 +11,7 @@ pub(crate) use kooper_protobuf::{CONTENT_TYPE, Kind, List};
 
 /// Error in the body of a request.
 #[derive(Debug)]
-pub(crate) enum Wrong {
+pub(crate) enum BodyError {
     /// It is not an object of any kind.
     Unrecognized(String),
     /// It is not an object of the kind that it names, which is the message's beginning.
@@ -21,15 +21,15 @@ pub(crate) enum Wrong {
 /// The object of a body; `kind` and `api_version` are what it is where it does not say so.
 ///
 /// An object of a kind that has no messages is only its kind. Nothing is an object of a `custom` kind.
-pub(crate) fn read(body: &[u8], api_version: &str, kind: &str, custom: bool) -> Result<Value, Wrong> {
+pub(crate) fn read(body: &[u8], api_version: &str, kind: &str, custom: bool) -> Result<Value, BodyError> {
     if body.is_empty() {
-        return Err(Wrong::Unrecognized("empty data".to_owned()));
+        return Err(BodyError::Unrecognized("empty data".to_owned()));
     }
     if !Envelope::is(body) {
         let why = "provided data does not appear to be a protobuf message, expected prefix [107 56 115 0]";
-        return Err(Wrong::Unrecognized(why.to_owned()));
+        return Err(BodyError::Unrecognized(why.to_owned()));
     }
-    let envelope = Envelope::open(body).map_err(|error| Wrong::Unrecognized(error.to_string()))?;
+    let envelope = Envelope::open(body).map_err(|error| BodyError::Unrecognized(error.to_string()))?;
     let or = |found: &'_ str, default: &str| if found.is_empty() { default.to_owned() } else { found.to_owned() };
     let (api_version, kind) = (or(envelope.api_version(), api_version), or(envelope.kind(), kind));
     let decoded = match Kind::of(&api_version, &kind) {
@@ -38,7 +38,7 @@ pub(crate) fn read(body: &[u8], api_version: &str, kind: &str, custom: bool) -> 
         None => Ok(json!({"apiVersion": api_version, "kind": kind})),
     };
     let version = api_version.rsplit('/').next().unwrap_or_default().to_owned();
-    decoded.map_err(|why| Wrong::Kind { kind, version, why })
+    decoded.map_err(|why| BodyError::Kind { kind, version, why })
 }
 
 /// The kind of an object, if it has an encoding.
@@ -119,7 +119,7 @@ mod tests {
     use kooper_protobuf::{Envelope, Kind};
     use serde_json::json;
 
-    use super::{Frames, Wrong, read};
+    use super::{BodyError, Frames, read};
 
     fn frames(mut bytes: &[u8]) -> Vec<Vec<u8>> {
         let mut frames = Vec::new();
@@ -185,7 +185,7 @@ mod tests {
         assert_eq!(read(&body, "v1", "Secret", false).unwrap()["kind"], "ConfigMap");
         let bare = b"k8s\0\x12\x0c\x12\x0a\x0a\x03key\x12\x03val";
         assert_eq!(read(bare, "v1", "ConfigMap", false).unwrap()["data"], json!({"key": "val"}));
-        assert!(matches!(read(b"{}", "v1", "ConfigMap", false), Err(Wrong::Unrecognized(_))));
-        assert!(matches!(read(b"k8s\0\x12\x01\x0a", "v1", "ConfigMap", false), Err(Wrong::Kind { .. })));
+        assert!(matches!(read(b"{}", "v1", "ConfigMap", false), Err(BodyError::Unrecognized(_))));
+        assert!(matches!(read(b"k8s\0\x12\x01\x0a", "v1", "ConfigMap", false), Err(BodyError::Kind { .. })));
     }
 }

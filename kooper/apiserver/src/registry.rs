@@ -47,7 +47,7 @@ pub(crate) use self::service::first_address;
 use self::strategy::Plain;
 pub(crate) use self::strategy::{Allocation, Reset, Strategy, Update, keep};
 use crate::cause::Cause;
-use crate::kinds::{Facts, Kind, member};
+use crate::kinds::{Kind, ResourceInfo, member};
 use crate::store::Traits;
 use crate::validate::Write;
 use crate::validate::at::{At, Causes};
@@ -58,7 +58,7 @@ pub(crate) fn of(kind: &Kind) -> &'static dyn Strategy {
     if kind.custom.is_some() { &Plain } else { builtin(kind) }
 }
 
-fn builtin(kind: &Facts) -> &'static dyn Strategy {
+fn builtin(kind: &ResourceInfo) -> &'static dyn Strategy {
     match (kind.group.as_str(), kind.kind.as_str()) {
         ("", "ReplicationController") => &replication_controller::ReplicationController,
         ("", "PodTemplate") => &pod_template::PodTemplate,
@@ -131,11 +131,11 @@ pub(crate) fn traits(kind: &Kind, object: &Value) -> Traits {
 }
 
 /// Returns the traits of an object of a built-in kind.
-pub(crate) fn builtin_traits(kind: &Facts, object: &Value) -> Traits {
+pub(crate) fn builtin_traits(kind: &ResourceInfo, object: &Value) -> Traits {
     traits_by(builtin(kind), kind, object)
 }
 
-fn traits_by(strategy: &dyn Strategy, kind: &Facts, object: &Value) -> Traits {
+fn traits_by(strategy: &dyn Strategy, kind: &ResourceInfo, object: &Value) -> Traits {
     let metadata = &object["metadata"];
     let labels = metadata["labels"].as_object().into_iter().flatten();
     let field = |path: &String| strategy.field(object, path).unwrap_or_else(|| member(object, path)).into();

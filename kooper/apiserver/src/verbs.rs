@@ -1,6 +1,5 @@
 //! Verbs are code: what each of them does with any kind.
 
-mod area;
 mod binding;
 mod body;
 mod create;
@@ -16,6 +15,7 @@ mod scale;
 mod token;
 mod update;
 mod watch;
+mod written_part;
 
 use std::sync::Arc;
 
@@ -210,11 +210,11 @@ pub(super) fn served(kind: &Kind, object: &Object) -> Value {
 
 /// An object as the store keeps it.
 pub(crate) fn draft(kind: &Kind, object: &Value) -> Draft {
-    if let Some((facts, conversion)) = &kind.stored {
+    if let Some((info, conversion)) = &kind.stored {
         let mut stored = object.clone();
         conversion.store(&mut stored);
-        defaults::fill(facts, &mut stored);
-        return Draft::new(&stored, registry::builtin_traits(facts, &stored));
+        defaults::fill(info, &mut stored);
+        return Draft::new(&stored, registry::builtin_traits(info, &stored));
     }
     match &kind.custom {
         Some(definition) if definition.storage_version != kind.version => {

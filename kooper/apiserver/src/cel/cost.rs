@@ -7,13 +7,13 @@
 
 mod calls;
 mod folds;
+mod path;
 mod size;
 mod spent;
-mod way;
 
+use self::path::Path;
 use self::size::{Entry, Size};
 pub(super) use self::spent::{sorted, spent};
-use self::way::Way;
 use super::check::Checked;
 use super::extent::Extent;
 use super::library::named_type;
@@ -41,12 +41,12 @@ struct Estimator<'a> {
     checked: &'a Checked,
     root: &'a Extent,
     /// The variables of macros, the innermost last.
-    locals: Vec<(String, Local)>,
+    locals: Vec<(String, LocalVariable)>,
 }
 
 #[derive(Clone, Default)]
-struct Local {
-    way: Way,
+struct LocalVariable {
+    path: Path,
     size: Option<Size>,
     entry: Option<Entry>,
 }
@@ -57,7 +57,7 @@ struct Estimate {
     cost: u64,
     size: Option<Size>,
     entry: Option<Entry>,
-    way: Way,
+    path: Path,
 }
 
 impl Estimate {
@@ -81,8 +81,8 @@ impl<'a> Estimator<'a> {
     }
 
     /// The size of what is no literal.
-    fn size_of(&self, way: &Way, of: &Type) -> Option<Size> {
-        way.size(self.root).or_else(|| is_scalar(of).then(|| Size::exactly(1)))
+    fn size_of(&self, path: &Path, of: &Type) -> Option<Size> {
+        path.size(self.root).or_else(|| is_scalar(of).then(|| Size::exactly(1)))
     }
 
     fn estimate(&mut self, expr: &Expr) -> Estimate {
@@ -95,7 +95,7 @@ impl<'a> Estimator<'a> {
                 let items: Vec<_> = items.iter().map(|item| self.estimate(&item.value)).collect();
                 let entry = Entry { is_list: true, key: Size::exactly(1), value: Size::of_all(&items) };
                 let size = Some(Size::exactly(items.len() as u64));
-                Estimate { cost: sum(&items).saturating_add(NEW_LIST), size, entry: Some(entry), way: Way::default() }
+                Estimate { cost: sum(&items).saturating_add(NEW_LIST), size, entry: Some(entry), path: Path::default() }
             }
             Node::Map(entries) => {
                 let (keys, values): (Vec<_>, Vec<_>) =
@@ -103,7 +103,7 @@ impl<'a> Estimator<'a> {
                 let entry = Entry { is_list: false, key: Size::of_all(&keys), value: Size::of_all(&values) };
                 let cost = sum(&keys).saturating_add(sum(&values)).saturating_add(NEW_MAP);
                 let size = Some(Size::exactly(entries.len() as u64));
-                Estimate { cost, size, entry: Some(entry), way: Way::default() }
+                Estimate { cost, size, entry: Some(entry), path: Path::default() }
             }
             Node::Struct(_) => Estimate::default(),
             Node::Fold(fold) => self.fold(fold),
@@ -112,10 +112,12 @@ impl<'a> Estimator<'a> {
 
     fn ident(&self, name: &str, of: &Type) -> Estimate {
         let found = self.locals.iter().rev().find(|(known, _)| known == name);
-        let local =
-            found.map_or_else(|| Local { way: Way::variable(), ..Local::default() }, |(_, local)| local.clone());
-        let size = self.size_of(&local.way, of).or(local.size);
-        Estimate { cost: 1, size, entry: local.entry, way: local.way }
+        let local = found.map_or_else(
+            || LocalVariable { path: Path::variable(), ..LocalVariable::default() },
+            |(_, local)| local.clone(),
+        );
+        let size = self.size_of(&local.path, of).or(local.size);
+        Estimate { cost: 1, size, entry: local.entry, path: local.path }
     }
 
     fn select(&mut self, expr: &Expr, operand: &Expr, field: &str, how: Select) -> Estimate {
@@ -124,17 +126,17 @@ impl<'a> Estimator<'a> {
             return self.ident("", of);
         }
         let from = self.estimate(operand);
-        let (cost, way) = match how {
+        let (cost, path) = match how {
             // Presence costs nothing, for the sake of rules that are older than its cost in cel-go.
-            Select::Test => (from.cost, Way::default()),
-            Select::Optional => (from.cost.saturating_add(1), Way::default()),
+            Select::Test => (from.cost, Path::default()),
+            Select::Optional => (from.cost.saturating_add(1), Path::default()),
             Select::Field => {
                 let reads = matches!(self.type_of(operand), Type::Map(..) | Type::Struct(_));
-                (from.cost.saturating_add(u64::from(reads)), from.way.field(field))
+                (from.cost.saturating_add(u64::from(reads)), from.path.field(field))
             }
         };
         let of = if how == Select::Test { &Type::Bool } else { of };
-        Estimate { cost, size: self.size_of(&way, of), entry: None, way }
+        Estimate { cost, size: self.size_of(&path, of), entry: None, path }
     }
 }
 

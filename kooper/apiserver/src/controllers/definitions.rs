@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::cause::aggregate;
 use crate::cluster::Cluster;
 use crate::crd::{FINALIZER, GROUP, deprecation, priority, versions};
-use crate::kinds::{Facts, Flags, Kind, Subresource};
+use crate::kinds::{Flags, Kind, ResourceInfo, Subresource};
 use crate::schema::Definition;
 use crate::verbs::{self, DeleteOptions};
 use crate::{conditions, fields, meta};
@@ -164,7 +164,7 @@ fn serve(cluster: &Arc<Cluster>, object: &Value) {
                 });
             }
             let fields = version["selectableFields"].as_array().into_iter().flatten();
-            let facts = Facts {
+            let info = ResourceInfo {
                 group: group.clone(),
                 version: version["name"].as_str().unwrap_or_default().to_owned(),
                 resource: resource.clone(),
@@ -182,10 +182,10 @@ fn serve(cluster: &Arc<Cluster>, object: &Value) {
                     .filter_map(|field| field["jsonPath"].as_str())
                     .map(|path| path.trim_start_matches('.').to_owned())
                     .collect(),
-                ..Facts::default()
+                ..ResourceInfo::default()
             };
             kinds.add(Kind {
-                facts: Arc::new(facts),
+                info: Arc::new(info),
                 table: Arc::clone(&table),
                 custom: Some(Arc::new(definition)),
                 stored: None,

@@ -3,20 +3,20 @@
 
 use serde_json::{Value, json};
 
-use super::{Expected, Of, Reader, State, literal};
+use super::{Expected, ExpectedType, Reader, State, literal};
 use crate::patch::format::type_name;
 use crate::schema::published;
 
 /// Converts an object of a built-in kind by the name of its definition. Numbers become those that the type can hold.
 pub(crate) fn convert(object: &mut Value, definition: &'static str) -> Result<(), String> {
-    value(object, &Expected::Typed { of: Of::Struct(definition), go: published::go_name(definition) })
+    value(object, &Expected::Typed { of: ExpectedType::Struct(definition), go: published::go_name(definition) })
 }
 
 fn value(found: &mut Value, expected: &Expected) -> Result<(), String> {
     let Expected::Typed { of, go } = expected else { return Ok(()) };
     match (*of, found) {
         (_, Value::Null) => Ok(()),
-        (Of::Struct(name), Value::Object(entries)) => {
+        (ExpectedType::Struct(name), Value::Object(entries)) => {
             let properties = published::definition(name).and_then(|definition| definition["properties"].as_object());
             let mut wrong = Vec::new();
             for (key, schema) in properties.into_iter().flatten() {
@@ -29,34 +29,40 @@ fn value(found: &mut Value, expected: &Expected) -> Result<(), String> {
             // Go goes through the members of its type.
             wrong.into_iter().min_by_key(|(place, _)| *place).map_or(Ok(()), |(_, why)| Err(why))
         }
-        (Of::Map(entry), Value::Object(entries)) => {
+        (ExpectedType::Map(entry), Value::Object(entries)) => {
             let entry = Expected::of(entry, go.strip_prefix("map[string]").map(ToOwned::to_owned));
             entries.values_mut().try_for_each(|found| value(found, &entry))
         }
-        (Of::List(item), Value::Array(items)) => {
+        (ExpectedType::List(item), Value::Array(items)) => {
             let item = Expected::of(item, go.strip_prefix("[]").map(ToOwned::to_owned));
             items.iter_mut().try_for_each(|found| value(found, &item))
         }
-        (Of::Bytes, Value::String(text)) => literal::not_base64(text)
+        (ExpectedType::Bytes, Value::String(text)) => literal::not_base64(text)
             .map_or(Ok(()), |at| Err(format!("error decoding from json: illegal base64 data at input byte {at}"))),
         // Bytes may be a list of numbers.
-        (Of::Bytes, Value::Array(items)) => match items.iter().all(Value::is_number) {
+        (ExpectedType::Bytes, Value::Array(items)) => match items.iter().all(Value::is_number) {
             true => Ok(()),
             false => Err("unrecognized type: uint8".to_owned()),
         },
-        (Of::Struct(_), other) => Err(format!("cannot restore struct from: {}", family(other))),
-        (Of::Map(_), other) => Err(format!("cannot restore map from {}", family(other))),
-        (Of::List(_) | Of::Bytes, other) => Err(format!("cannot restore slice from {}", family(other))),
-        (Of::Text, Value::String(_)) | (Of::Bool, Value::Bool(_)) | (Of::Float, Value::Number(_)) => Ok(()),
-        (Of::Int32 | Of::Int64, found @ Value::Number(_)) => whole(*of, found, go),
-        (Of::Text, other @ Value::Number(_)) if other.is_i64() => Err(format!("cannot convert int64 to {go}")),
-        (Of::Text, _) => Err("unrecognized type: string".to_owned()),
-        (Of::Bool, _) => Err("unrecognized type: bool".to_owned()),
-        (Of::Int32, _) => Err("unrecognized type: int32".to_owned()),
-        (Of::Int64, _) => Err("unrecognized type: int64".to_owned()),
-        (Of::Float, _) => Err("unrecognized type: float64".to_owned()),
+        (ExpectedType::Struct(_), other) => Err(format!("cannot restore struct from: {}", family(other))),
+        (ExpectedType::Map(_), other) => Err(format!("cannot restore map from {}", family(other))),
+        (ExpectedType::List(_) | ExpectedType::Bytes, other) => {
+            Err(format!("cannot restore slice from {}", family(other)))
+        }
+        (ExpectedType::Text, Value::String(_))
+        | (ExpectedType::Bool, Value::Bool(_))
+        | (ExpectedType::Float, Value::Number(_)) => Ok(()),
+        (ExpectedType::Int32 | ExpectedType::Int64, found @ Value::Number(_)) => whole(*of, found, go),
+        (ExpectedType::Text, other @ Value::Number(_)) if other.is_i64() => {
+            Err(format!("cannot convert int64 to {go}"))
+        }
+        (ExpectedType::Text, _) => Err("unrecognized type: string".to_owned()),
+        (ExpectedType::Bool, _) => Err("unrecognized type: bool".to_owned()),
+        (ExpectedType::Int32, _) => Err("unrecognized type: int32".to_owned()),
+        (ExpectedType::Int64, _) => Err("unrecognized type: int64".to_owned()),
+        (ExpectedType::Float, _) => Err("unrecognized type: float64".to_owned()),
         // These decode themselves.
-        (Of::Time { .. } | Of::Quantity | Of::IntOrString, found) => {
+        (ExpectedType::Time { .. } | ExpectedType::Quantity | ExpectedType::IntOrString, found) => {
             let mut state = State::default();
             let reader = Reader { state: &mut state, expected: expected.clone() };
             drop(serde::de::DeserializeSeed::deserialize(reader, &*found));
@@ -66,14 +72,14 @@ fn value(found: &mut Value, expected: &Expected) -> Result<(), String> {
 }
 
 /// Numbers are cut to the size of the type.
-fn whole(of: Of, found: &mut Value, go: &str) -> Result<(), String> {
+fn whole(of: ExpectedType, found: &mut Value, go: &str) -> Result<(), String> {
     let number = match (found.as_i64(), found.as_f64()) {
         (Some(number), _) => number,
         // Go cuts what is too large.
         (None, Some(number)) if number.fract() == 0.0 => number as i64,
         _ => return Err(format!("cannot convert float64 to {go}")),
     };
-    let number = if matches!(of, Of::Int32) { i64::from(number as i32) } else { number };
+    let number = if matches!(of, ExpectedType::Int32) { i64::from(number as i32) } else { number };
     *found = json!(number);
     Ok(())
 }

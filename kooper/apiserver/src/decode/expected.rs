@@ -27,13 +27,13 @@ pub(super) enum Expected {
     /// Anything, in which no field comes twice.
     Free,
     Typed {
-        of: Of,
+        of: ExpectedType,
         go: String,
     },
 }
 
 #[derive(Clone, Copy)]
-pub(super) enum Of {
+pub(super) enum ExpectedType {
     Struct(&'static str),
     List(&'static Value),
     Map(&'static Value),
@@ -51,7 +51,7 @@ pub(super) enum Of {
 impl Expected {
     /// The operations of a JSON patch.
     pub(super) fn operations() -> Self {
-        Self::Typed { of: Of::List(&OPERATIONS["items"]), go: format!("[]{OPERATION}") }
+        Self::Typed { of: ExpectedType::List(&OPERATIONS["items"]), go: format!("[]{OPERATION}") }
     }
 
     /// Returns the type that a published schema describes. `go` is the name of the Go type, if it
@@ -61,32 +61,32 @@ impl Expected {
             return Self::Free;
         }
         let (of, plain) = match published::reference(schema) {
-            Some(OPERATION) => (Of::Struct(OPERATION), OPERATION.to_owned()),
+            Some(OPERATION) => (ExpectedType::Struct(OPERATION), OPERATION.to_owned()),
             Some(name) => match published::definition_named(name) {
                 Some((name, definition)) => match name.rsplit('.').next().unwrap_or_default() {
-                    "Time" => (Of::Time { micros: false }, "string".to_owned()),
-                    "MicroTime" => (Of::Time { micros: true }, "string".to_owned()),
-                    "Quantity" => (Of::Quantity, "resource.Quantity".to_owned()),
-                    "IntOrString" => (Of::IntOrString, "int32".to_owned()),
+                    "Time" => (ExpectedType::Time { micros: false }, "string".to_owned()),
+                    "MicroTime" => (ExpectedType::Time { micros: true }, "string".to_owned()),
+                    "Quantity" => (ExpectedType::Quantity, "resource.Quantity".to_owned()),
+                    "IntOrString" => (ExpectedType::IntOrString, "int32".to_owned()),
                     _ if definition.get("properties").is_none() => return Self::Raw,
-                    _ => (Of::Struct(name), published::go_name(name)),
+                    _ => (ExpectedType::Struct(name), published::go_name(name)),
                 },
                 None => return Self::Raw,
             },
             None => match (schema["type"].as_str(), schema["format"].as_str()) {
-                (Some("string"), Some("byte")) => (Of::Bytes, "[]uint8".to_owned()),
-                (Some("string"), _) => (Of::Text, "string".to_owned()),
-                (Some("boolean"), _) => (Of::Bool, "bool".to_owned()),
-                (Some("integer"), Some("int32")) => (Of::Int32, "int32".to_owned()),
-                (Some("integer"), _) => (Of::Int64, "int64".to_owned()),
-                (Some("number"), _) => (Of::Float, "float64".to_owned()),
+                (Some("string"), Some("byte")) => (ExpectedType::Bytes, "[]uint8".to_owned()),
+                (Some("string"), _) => (ExpectedType::Text, "string".to_owned()),
+                (Some("boolean"), _) => (ExpectedType::Bool, "bool".to_owned()),
+                (Some("integer"), Some("int32")) => (ExpectedType::Int32, "int32".to_owned()),
+                (Some("integer"), _) => (ExpectedType::Int64, "int64".to_owned()),
+                (Some("number"), _) => (ExpectedType::Float, "float64".to_owned()),
                 (Some("array"), _) => {
                     let item = &schema["items"];
-                    (Of::List(item), format!("[]{}", Self::of(item, None).go()))
+                    (ExpectedType::List(item), format!("[]{}", Self::of(item, None).go()))
                 }
                 (Some("object"), _) if schema["additionalProperties"].is_object() => {
                     let item = &schema["additionalProperties"];
-                    (Of::Map(item), format!("map[string]{}", Self::of(item, None).go()))
+                    (ExpectedType::Map(item), format!("map[string]{}", Self::of(item, None).go()))
                 }
                 _ => return Self::Raw,
             },

@@ -26,7 +26,7 @@ struct Line {
 }
 
 /// The defaults by type, or by type and member.
-static FACTS: LazyLock<HashMap<&str, Vec<Fact>>> = LazyLock::new(|| parse(DEFAULTS));
+static MEMBER_DEFAULTS: LazyLock<HashMap<&str, Vec<MemberDefault>>> = LazyLock::new(|| parse(DEFAULTS));
 
 /// A type of the API.
 #[derive(Debug)]
@@ -35,7 +35,7 @@ pub(super) struct Type {
     pub(super) members: HashMap<&'static str, Member>,
     /// The members that are always written, with what they are when they are not set.
     pub(super) always: Vec<(&'static str, Value)>,
-    pub(super) facts: Vec<Fact>,
+    pub(super) member_defaults: Vec<MemberDefault>,
 }
 
 /// A member of a type.
@@ -45,7 +45,7 @@ pub(super) struct Member {
     kept: bool,
     pub(super) inner: Inner,
     /// The defaults of its type that hold here alone.
-    pub(super) facts: Vec<Fact>,
+    pub(super) member_defaults: Vec<MemberDefault>,
 }
 
 /// Type of a member's value.
@@ -67,7 +67,7 @@ pub(super) enum Inner {
 
 /// The default of a member; none where the value is absent.
 #[derive(Clone, Debug)]
-pub(super) struct Fact {
+pub(super) struct MemberDefault {
     member: &'static str,
     value: Option<Value>,
     /// Members, one of which must be set, to this value where there is one.
@@ -112,11 +112,11 @@ impl Type {
             let member = member.as_str();
             let kept =
                 kept.contains(&member) || always.iter().any(|(other, value)| *other == member && !value.is_object());
-            let facts = FACTS.get(format!("{name}/{member}").as_str()).cloned().unwrap_or_default();
-            (member, Member { kept, inner: Inner::read(schema), facts })
+            let member_defaults = MEMBER_DEFAULTS.get(format!("{name}/{member}").as_str()).cloned().unwrap_or_default();
+            (member, Member { kept, inner: Inner::read(schema), member_defaults })
         });
         let members = members.collect();
-        Self { name, members, always, facts: FACTS.get(name).cloned().unwrap_or_default() }
+        Self { name, members, always, member_defaults: MEMBER_DEFAULTS.get(name).cloned().unwrap_or_default() }
     }
 }
 
@@ -145,8 +145,8 @@ impl Inner {
 
 /// The defaults of members that are not set, all by what was set before.
 pub(super) fn defaults<'a>(
-    facts: &'a [Fact],
-    more: &'a [Fact],
+    member_defaults: &'a [MemberDefault],
+    more: &'a [MemberDefault],
     entries: &Map<String, Value>,
     always: &[(&str, Value)],
 ) -> Vec<(&'static str, &'a Value)> {
@@ -156,45 +156,49 @@ pub(super) fn defaults<'a>(
             unset.is_none_or(|(_, unset)| value != unset)
         })
     };
-    let holds = |fact: &Fact| match &fact.when {
+    let holds = |one: &MemberDefault| match &one.when {
         None => true,
         Some((members, None)) => members.iter().any(|name| is_set(name)),
         Some((members, Some(value))) => members.iter().any(|name| entries.get(*name) == Some(value)),
     };
-    let mut chosen: Vec<&Fact> = Vec::new();
+    let mut chosen: Vec<&MemberDefault> = Vec::new();
     // Conditional defaults take precedence over unconditional ones.
-    let all = || more.iter().chain(facts);
-    for fact in all().filter(|fact| fact.when.is_some()).chain(all().filter(|fact| fact.when.is_none())) {
-        let known = chosen.iter().any(|other| other.member == fact.member);
-        if !known && !is_set(fact.member) && holds(fact) {
-            chosen.push(fact);
+    let all = || more.iter().chain(member_defaults);
+    for one in all().filter(|one| one.when.is_some()).chain(all().filter(|one| one.when.is_none())) {
+        let known = chosen.iter().any(|other| other.member == one.member);
+        if !known && !is_set(one.member) && holds(one) {
+            chosen.push(one);
         }
     }
-    chosen.into_iter().filter_map(|fact| Some((fact.member, fact.value.as_ref()?))).collect()
+    chosen.into_iter().filter_map(|one| Some((one.member, one.value.as_ref()?))).collect()
 }
 
-fn parse(table: &'static str) -> HashMap<&'static str, Vec<Fact>> {
-    let mut facts: HashMap<_, Vec<_>> = HashMap::new();
+fn parse(table: &'static str) -> HashMap<&'static str, Vec<MemberDefault>> {
+    let mut member_defaults: HashMap<_, Vec<_>> = HashMap::new();
     let mut section = "";
     for line in table.lines().filter(|line| !line.starts_with('#')) {
-        let Some(fact) = line.strip_prefix("  ") else {
+        let Some(one) = line.strip_prefix("  ") else {
             section = line;
             continue;
         };
-        let (default, when) = fact.split_once(" if ").map_or((fact, None), |(default, when)| (default, Some(when)));
+        let (default, when) = one.split_once(" if ").map_or((one, None), |(default, when)| (default, Some(when)));
         let Some((member, value)) = default.split_once(' ') else { continue };
         let when = when.map(|when| {
             let (members, value) = when.split_once(' ').map_or((when, None), |(names, value)| (names, Some(value)));
             (members.split(',').collect(), value.and_then(|value| serde_json::from_str(value).ok()))
         });
-        facts.entry(section).or_default().push(Fact { member, value: serde_json::from_str(value).ok(), when });
+        member_defaults.entry(section).or_default().push(MemberDefault {
+            member,
+            value: serde_json::from_str(value).ok(),
+            when,
+        });
     }
-    facts
+    member_defaults
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{FACTS, SHAPE_LINES, of};
+    use super::{MEMBER_DEFAULTS, SHAPE_LINES, of};
 
     #[test]
     fn the_tables_are_read_whole() {
@@ -205,12 +209,15 @@ mod tests {
                 assert!(of.members.contains_key(member), "{name} has a {member}");
             }
         }
-        for (section, facts) in FACTS.iter() {
+        for (section, member_defaults) in MEMBER_DEFAULTS.iter() {
             let name = section.split('/').next().expect("there is a first part");
             let member = section.split('/').nth(1);
             let of = of(name).unwrap_or_else(|| panic!("{section} is a type"));
             assert!(member.is_none_or(|member| of.members.contains_key(member)), "{section} is a member");
-            assert!(facts.iter().all(|fact| member.is_some() || of.members.contains_key(fact.member)), "{section}");
+            assert!(
+                member_defaults.iter().all(|one| member.is_some() || of.members.contains_key(one.member)),
+                "{section}"
+            );
         }
     }
 }

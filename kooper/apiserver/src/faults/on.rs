@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 
-use super::rules::When;
+use super::rules::FaultTiming;
 use super::{Effect, EventEffect, Faults, Reply, Requests, WatchEvents};
 
 /// A fault while it is described: when it is injected, then what happens.
@@ -16,12 +16,12 @@ use super::{Effect, EventEffect, Faults, Reply, Requests, WatchEvents};
 pub struct On<M> {
     faults: Faults,
     matcher: M,
-    when: When,
+    when: FaultTiming,
 }
 
 impl<M> On<M> {
     pub(super) fn new(faults: Faults, matcher: M) -> Self {
-        Self { faults, matcher, when: When::default() }
+        Self { faults, matcher, when: FaultTiming::default() }
     }
 
     /// Only the nth time, from 1. Each fault counts what it is for from the moment at which it is added.

@@ -10,13 +10,13 @@ use super::{Effect, EventEffect, RequestAttributes, Requests, WatchEvents, chanc
 
 /// When a fault is injected, of the times at which it could be.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct When {
+pub(super) struct FaultTiming {
     pub(super) after: u64,
     pub(super) times: Option<u64>,
     pub(super) probability: f64,
 }
 
-impl Default for When {
+impl Default for FaultTiming {
     fn default() -> Self {
         Self { after: 0, times: None, probability: 1.0 }
     }
@@ -41,7 +41,7 @@ pub(super) struct Rules {
 struct Rule<M, E> {
     number: u64,
     matcher: M,
-    when: When,
+    when: FaultTiming,
     effect: E,
     /// Number of requests or events that have matched.
     seen: u64,
@@ -52,7 +52,7 @@ impl<M, E: Clone> Rule<M, E> {
     /// Counts one more, and whether it is injected into it.
     fn strikes(&mut self, seed: u64, address: &str, nth: u64) -> bool {
         self.seen += 1;
-        let When { after, times, probability } = self.when;
+        let FaultTiming { after, times, probability } = self.when;
         let due = self.seen > after && times.is_none_or(|times| self.seen - after <= times);
         due && (probability >= 1.0 || chance::injects(seed, self.number, address, nth, probability))
     }
@@ -91,7 +91,12 @@ fn replayed<M, E: Clone + PartialEq>(
 }
 
 impl Rules {
-    pub(super) fn add(&mut self, matcher: Requests, when: When, effect: Effect) -> (u64, Arc<watch::Sender<u64>>) {
+    pub(super) fn add(
+        &mut self,
+        matcher: Requests,
+        when: FaultTiming,
+        effect: Effect,
+    ) -> (u64, Arc<watch::Sender<u64>>) {
         let (number, hits) = self.next();
         self.requests.push(Rule { number, matcher, when, effect, seen: 0, hits: Arc::clone(&hits) });
         (number, hits)
@@ -100,7 +105,7 @@ impl Rules {
     pub(super) fn add_for_events(
         &mut self,
         matcher: WatchEvents,
-        when: When,
+        when: FaultTiming,
         effect: EventEffect,
     ) -> (u64, Arc<watch::Sender<u64>>) {
         let (number, hits) = self.next();

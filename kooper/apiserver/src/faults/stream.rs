@@ -50,11 +50,11 @@ struct Watched {
     lines: VecDeque<Bytes>,
     /// An event that is sent after one of another object.
     held: Option<(RequestAttributes, Bytes)>,
-    ending: Option<Ending>,
+    ending: Option<WatchEnd>,
 }
 
 /// End of a watch.
-enum Ending {
+enum WatchEnd {
     Over,
     Reset,
 }
@@ -64,8 +64,8 @@ impl Watched {
     async fn next(&mut self) -> Option<io::Result<Bytes>> {
         loop {
             match self.ending {
-                Some(Ending::Over) => return None,
-                Some(Ending::Reset) => return Some(self.fail()),
+                Some(WatchEnd::Over) => return None,
+                Some(WatchEnd::Reset) => return Some(self.fail()),
                 None => {}
             }
             if let Some(line) = self.lines.pop_front() {
@@ -83,10 +83,10 @@ impl Watched {
                 Some(Ok(bytes)) if !self.state.watches_events() => return Some(Ok(bytes)),
                 Some(Ok(bytes)) => self.lines = lines(&bytes),
                 Some(Err(error)) => {
-                    self.ending = Some(Ending::Over);
+                    self.ending = Some(WatchEnd::Over);
                     return Some(Err(error));
                 }
-                None => self.ending = Some(Ending::Over),
+                None => self.ending = Some(WatchEnd::Over),
             }
         }
     }
@@ -106,13 +106,13 @@ impl Watched {
                 return None;
             }
             Some(EventEffect::Reorder) => line,
-            Some(EventEffect::Close) => return self.end(Ending::Over, Bytes::new()),
-            Some(EventEffect::Reset) => return self.end(Ending::Reset, Bytes::new()),
-            Some(EventEffect::Cut) => return self.end(Ending::Reset, half(&line)),
+            Some(EventEffect::Close) => return self.end(WatchEnd::Over, Bytes::new()),
+            Some(EventEffect::Reset) => return self.end(WatchEnd::Reset, Bytes::new()),
+            Some(EventEffect::Cut) => return self.end(WatchEnd::Reset, half(&line)),
             Some(EventEffect::Corrupt) => [&half(&line)[..], b"\n"].concat().into(),
-            Some(EventEffect::Expire) => return self.end(Ending::Over, expired()),
+            Some(EventEffect::Expire) => return self.end(WatchEnd::Over, expired()),
             Some(EventEffect::ExpireAfter(time)) => {
-                return if self.pause(time).await { self.end(Ending::Over, expired()) } else { None };
+                return if self.pause(time).await { self.end(WatchEnd::Over, expired()) } else { None };
             }
         };
         Some(match self.held.take() {
@@ -128,19 +128,19 @@ impl Watched {
         tokio::select! {
             () = tokio::time::sleep(delay) => true,
             () = self.outage.begun() => {
-                self.ending = Some(Ending::Reset);
+                self.ending = Some(WatchEnd::Reset);
                 false
             }
         }
     }
 
-    fn end(&mut self, ending: Ending, last: Bytes) -> Option<Bytes> {
+    fn end(&mut self, ending: WatchEnd, last: Bytes) -> Option<Bytes> {
         self.ending = Some(ending);
         Some(last).filter(|last| !last.is_empty())
     }
 
     fn fail(&mut self) -> io::Result<Bytes> {
-        self.ending = Some(Ending::Over);
+        self.ending = Some(WatchEnd::Over);
         Err(reset())
     }
 }

@@ -76,13 +76,13 @@ pub(crate) fn parse(call: &Call<'_>, api_version: &str, kind: &str) -> Result<Va
         protobuf::CONTENT_TYPE => {
             let custom = call.kind.custom.is_some() && kind == call.kind.kind;
             return protobuf::read(body, api_version, kind, custom).map_err(|wrong| match wrong {
-                protobuf::Wrong::Unrecognized(why) if kind == "DeleteOptions" => StatusError::bad_request(why),
-                protobuf::Wrong::Unrecognized(why) => StatusError::bad_request(format!(
+                protobuf::BodyError::Unrecognized(why) if kind == "DeleteOptions" => StatusError::bad_request(why),
+                protobuf::BodyError::Unrecognized(why) => StatusError::bad_request(format!(
                     "the object provided is unrecognized (must be of type {kind}): {why} ({})",
                     excerpt(body)
                 )),
-                protobuf::Wrong::Kind { why, .. } if kind == "DeleteOptions" => StatusError::bad_request(why),
-                protobuf::Wrong::Kind { kind: found, version, why } => StatusError::bad_request(format!(
+                protobuf::BodyError::Kind { why, .. } if kind == "DeleteOptions" => StatusError::bad_request(why),
+                protobuf::BodyError::Kind { kind: found, version, why } => StatusError::bad_request(format!(
                     "{found} in version {version:?} cannot be handled as a {kind}: {why}"
                 )),
             });

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use crate::defaults;
 use crate::kinds::Kind;
-use crate::print::{self, Included};
+use crate::print::{self, IncludeObject};
 use crate::status::StatusError;
 use crate::store::Object;
 
@@ -16,7 +16,7 @@ pub(crate) enum Form {
     Metadata,
     /// The metadata of a list's items.
     MetadataList,
-    Table(Included),
+    Table(IncludeObject),
 }
 
 impl Form {

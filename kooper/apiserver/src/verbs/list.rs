@@ -87,7 +87,7 @@ fn whole(call: &Call<'_>, metadata: &Value, objects: impl Iterator<Item = Arc<Ob
         [Bytes::from(separator), form::item(&kind, &object)]
     });
     let frames = std::iter::once(head).chain(items).chain(std::iter::once(Bytes::from_static(b"]}")));
-    Answer::frames(Packed { frames, pending: None })
+    Answer::frames(CoalescedFrames { frames, pending: None })
 }
 
 /// The objects in protobuf, which is of a known length: each is encoded before the first one is sent.
@@ -108,17 +108,17 @@ async fn encoded(
         }
     }
     let parts = list.finish(metadata).map_err(|error| protobuf::refusal(&error))?;
-    let frames = Packed { frames: parts.map(Bytes::from), pending: None };
+    let frames = CoalescedFrames { frames: parts.map(Bytes::from), pending: None };
     Ok(Answer::frames(frames).with_content_type(protobuf::CONTENT_TYPE))
 }
 
 /// Small frames are put together, so that each costs less than one system call.
-struct Packed<I> {
+struct CoalescedFrames<I> {
     frames: I,
     pending: Option<Bytes>,
 }
 
-impl<I: Iterator<Item = Bytes>> Iterator for Packed<I> {
+impl<I: Iterator<Item = Bytes>> Iterator for CoalescedFrames<I> {
     type Item = Bytes;
 
     fn next(&mut self) -> Option<Bytes> {

@@ -3,7 +3,7 @@
 use super::form::Form;
 use crate::http::Request;
 use crate::http::accept::{self, Encoding};
-use crate::print::Included;
+use crate::print::IncludeObject;
 use crate::status::StatusError;
 
 /// Form and encoding of objects in the response.
@@ -26,7 +26,7 @@ impl Media {
                 None if json_only && encoding == Encoding::Protobuf => return None,
                 None => Form::Whole,
                 Some(["meta.k8s.io", "v1" | "v1beta1", "Table"]) if encoding != Encoding::Protobuf => {
-                    Form::Table(Included::Metadata)
+                    Form::Table(IncludeObject::Metadata)
                 }
                 Some(["meta.k8s.io", "v1" | "v1beta1", "PartialObjectMetadata"]) => Form::Metadata,
                 Some(["meta.k8s.io", "v1" | "v1beta1", "PartialObjectMetadataList"]) => Form::MetadataList,
@@ -37,9 +37,9 @@ impl Media {
         let mut media = accept::negotiate(request.accept(), suits).ok_or_else(|| not_acceptable(&whole()))?;
         if let Form::Table(included) = &mut media.form {
             *included = match request.query.get("includeObject") {
-                None | Some("Metadata") => Included::Metadata,
-                Some("Object") => Included::Object,
-                Some("None") => Included::Nothing,
+                None | Some("Metadata") => IncludeObject::Metadata,
+                Some("Object") => IncludeObject::Object,
+                Some("None") => IncludeObject::Nothing,
                 Some(other) => {
                     return Err(StatusError::bad_request(format!(
                         "Unable to convert to Table as requested: includeObject: Invalid value: {other:?}: must be \

@@ -6,8 +6,8 @@ use http::StatusCode;
 use parking_lot::Mutex;
 use serde_json::Value;
 
-use super::area::Area;
 use super::update::{self, Owners};
+use super::written_part::WrittenPart;
 use super::{Call, WriteOptions, body, warned};
 use crate::cause::Cause;
 use crate::http::Answer;
@@ -96,7 +96,7 @@ async fn apply(call: &Call<'_>, options: &WriteOptions, config: &Value) -> Resul
     };
     // Without an object there is no part of it that could be applied.
     let absent = match call.kind.table.get(&call.key()?) {
-        None if Area::of(call).creates(call) => {
+        None if WrittenPart::of(call).creates(call) => {
             if !meta::text(config, "uid").is_empty() {
                 let name = call.target.name.as_deref().unwrap_or_default();
                 let why = format!(

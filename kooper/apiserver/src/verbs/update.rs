@@ -5,7 +5,7 @@ use std::sync::Arc;
 use http::StatusCode;
 use serde_json::{Value, json};
 
-use super::area::Area;
+use super::written_part::WrittenPart;
 use super::{Call, WriteOptions, answer_object, answer_value, body, create, draft, served, warned};
 use crate::admission::{Attributes, Operation};
 use crate::auth::rbac;
@@ -24,7 +24,7 @@ pub(super) async fn replace(call: &Call<'_>) -> Result<Answer, StatusError> {
     let answer = match check_names(call, &object) {
         Ok(()) => {
             warnings.extend(meta::dedup_owners(&mut object, false));
-            let absent = Area::of(call).creates(call).then_some(&object);
+            let absent = WrittenPart::of(call).creates(call).then_some(&object);
             write(call, &options, Owners::Found, |_| Ok(object.clone()), absent).await
         }
         Err(refusal) => Err(refusal),
@@ -99,7 +99,7 @@ pub(super) async fn write(
         if call.target.subresource.is_none() {
             warnings.extend(prepare::warnings(kind, &object, Some(&present)));
         }
-        let counts = matches!(Area::of(call), Area::Whole | Area::Resize) && object != present;
+        let counts = matches!(WrittenPart::of(call), WrittenPart::Whole | WrittenPart::Resize) && object != present;
         if let Err(refusal) = admission::judge(&request, &object, Some(&present), counts, &mut warnings).await {
             return Err(refusal.with_warnings(warnings));
         }
@@ -231,7 +231,7 @@ async fn next_state(
 ) -> Result<Value, StatusError> {
     let kind = &call.kind;
     let name = call.target.name.as_deref().unwrap_or_default();
-    let area = Area::of(call);
+    let written_part = WrittenPart::of(call);
     let empty = body::drop_empty_data(kind, &mut wanted);
     // A custom object may be of another type; of a part of it, that does not matter.
     let sent = json!({"apiVersion": wanted["apiVersion"], "kind": wanted["kind"]});
@@ -256,7 +256,7 @@ async fn next_state(
     warnings.extend(meta::dedup_owners(&mut wanted, true));
     let namespace = call.target.namespace.as_deref().unwrap_or_default();
     rbac::check_escalation(call.cluster, call.user, kind, namespace, name, &wanted, Some(present))?;
-    let mut object = area.merge(call, &wanted, present);
+    let mut object = written_part.merge(call, &wanted, present);
     if let Some(definition) = &kind.custom {
         // An object that was sent as another type has not been pruned and defaulted yet.
         if object["kind"] != sent["kind"] || object["apiVersion"] != sent["apiVersion"] {
@@ -267,19 +267,19 @@ async fn next_state(
     let mut causes = Vec::from_iter(changed);
     causes.extend(meta::validate_system(&object, present));
     causes.extend(validate::data::frozen_empty(present, empty));
-    if area == Area::Whole {
+    if written_part == WrittenPart::Whole {
         admission::update(call.cluster, kind, &mut object, present)?;
     }
     meta::prepare_update(&mut object, present);
     let version = present["metadata"]["resourceVersion"].clone();
     meta::of(&mut object).insert("resourceVersion".into(), version);
-    let update = Update { present, status: area.is_status(), dry_run: options.dry_run };
+    let update = Update { present, status: written_part.is_status(), dry_run: options.dry_run };
     prepare::update(kind, &mut object, update)?;
     if kind.custom.is_none() {
         prepare::canonicalize(kind, &mut object);
     }
     let counted = kind.custom.is_some() || kind.flags.generation;
-    if counted && area.is_counted() && !same_desire(call, &object, present) {
+    if counted && written_part.is_counted() && !same_desire(call, &object, present) {
         let generation = present["metadata"]["generation"].as_i64().unwrap_or(0) + 1;
         meta::of(&mut object).insert("generation".into(), json!(generation));
     }
@@ -295,12 +295,12 @@ async fn next_state(
     prepare::check_type(kind, &object, Some(present), &causes)?;
     // The real server checks it twice, and reports it twice.
     causes.extend(added);
-    causes.extend(registry::validate(kind, &object, area.judged(present), warnings));
+    causes.extend(registry::validate(kind, &object, written_part.judged(present), warnings));
     if !causes.is_empty() {
         return Err(prepare::invalid(kind, &sent, name, &causes));
     }
     prepare::complete(kind, &mut object);
-    if area == Area::Resize && object["spec"] != present["spec"] {
+    if written_part == WrittenPart::Resize && object["spec"] != present["spec"] {
         admission::resize(call.cluster, kind, &object)?;
     }
     if kind.custom.is_some() {

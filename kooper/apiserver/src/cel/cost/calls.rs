@@ -1,7 +1,7 @@
 //! The cost of functions, methods and operators.
 
+use super::path::Path;
 use super::size::{Size, scaled};
-use super::way::Way;
 use super::{ADDRESS, CHARACTER, Estimate, Estimator, FORMAT, NEW_LIST, REGEX, sum};
 use crate::cel::library::{self, Overload};
 use crate::cel::parse::qualified;
@@ -10,12 +10,12 @@ use crate::cel::types::Type;
 use crate::cel::value::Value;
 
 /// The receiver and the arguments of a call.
-struct Called<'e> {
+struct CallOperands<'e> {
     target: Option<(&'e Expr, Estimate)>,
     args: Vec<(&'e Expr, Estimate)>,
 }
 
-impl Called<'_> {
+impl CallOperands<'_> {
     fn target(&self) -> Size {
         self.target.as_ref().map_or(Size::UNKNOWN, |(_, target)| target.size())
     }
@@ -54,12 +54,12 @@ impl<'a> Estimator<'a> {
         let full = full.filter(|full| library::overloads(full).is_some());
         let args: Vec<_> = args.iter().map(|arg| (arg, self.estimate(arg))).collect();
         let target = if full.is_some() { None } else { target };
-        let called = Called { target: target.map(|target| (target, self.estimate(target))), args };
+        let called = CallOperands { target: target.map(|target| (target, self.estimate(target))), args };
         let estimates: Vec<_> = called.args.iter().map(|(_, arg)| arg.clone()).collect();
         let (name, given) = (full.as_deref().unwrap_or(name), sum(&estimates));
         match (name, estimates.as_slice()) {
             ("dyn", [arg]) => {
-                return Estimate { cost: arg.cost.saturating_add(1), way: Way::default(), ..arg.clone() };
+                return Estimate { cost: arg.cost.saturating_add(1), path: Path::default(), ..arg.clone() };
             }
             ("_&&_" | "_||_", _) => {
                 return Estimate { cost: given, size: Some(Size::exactly(1)), ..Estimate::default() };
@@ -69,13 +69,13 @@ impl<'a> Estimator<'a> {
                     cost: condition.cost.saturating_add(yes.cost.max(no.cost)),
                     size: Some(yes.size().or(no.size())),
                     entry: yes.entry.zip(no.entry).map(|(yes, no)| yes.or(no)),
-                    way: Way::default(),
+                    path: Path::default(),
                 };
             }
             _ => {}
         }
         let of = self.type_of(expr);
-        let (mut cost, mut size, mut entry, mut way) = (0, None::<Size>, None, Way::default());
+        let (mut cost, mut size, mut entry, mut path) = (0, None::<Size>, None, Path::default());
         // Of what is known only when it is evaluated, several overloads may be called.
         for overload in self.checked.overloads.get(&expr.at).into_iter().flatten() {
             let (own, result) = self.function(name, overload, &called);
@@ -84,21 +84,21 @@ impl<'a> Estimator<'a> {
             match (name, overload.parameters.as_slice(), estimates.as_slice()) {
                 ("_[_]", [Type::List(_) | Type::Map(..), _], [container, ..]) => {
                     size = container.entry.map(|entry| entry.value);
-                    way = container.way.values();
+                    path = container.path.values();
                 }
                 ("_+_", [Type::String | Type::Bytes | Type::List(_), _], [one, other]) => {
                     entry = one.entry.zip(other.entry).map(|(one, other)| one.or(other));
                 }
                 _ => {}
             }
-            size = size.or_else(|| self.size_of(&way, of));
+            size = size.or_else(|| self.size_of(&path, of));
         }
         let before = called.target.as_ref().map_or(0, |(_, target)| target.cost);
-        Estimate { cost: before.saturating_add(given).saturating_add(cost), size, entry, way }
+        Estimate { cost: before.saturating_add(given).saturating_add(cost), size, entry, path }
     }
 
     /// The cost of an overload besides that of its arguments, and the size of its result, if it is known.
-    fn function(&self, name: &str, overload: &Overload, called: &Called<'_>) -> (u64, Option<Size>) {
+    fn function(&self, name: &str, overload: &Overload, called: &CallOperands<'_>) -> (u64, Option<Size>) {
         let (target, arg) = (called.target(), |index| called.arg(index));
         let is_method = called.target.is_some();
         let parameters = overload.parameters.as_slice();
@@ -186,13 +186,13 @@ impl<'a> Estimator<'a> {
     }
 
     /// The size of the elements of the receiver.
-    fn elements(&self, called: &Called<'_>) -> Size {
-        let known = called.target.as_ref().and_then(|(_, target)| target.way.size_of_values(self.root));
+    fn elements(&self, called: &CallOperands<'_>) -> Size {
+        let known = called.target.as_ref().and_then(|(_, target)| target.path.size_of_values(self.root));
         known.unwrap_or(Size::UNKNOWN)
     }
 
     /// The cost of a method that reads each element of a list, or a text.
-    fn traversed(&self, called: &Called<'_>) -> u64 {
+    fn traversed(&self, called: &CallOperands<'_>) -> u64 {
         match called.target.as_ref().map(|(target, _)| self.type_of(target)) {
             Some(Type::List(of)) => {
                 let text = matches!(**of, Type::String | Type::Bytes);
@@ -203,7 +203,7 @@ impl<'a> Estimator<'a> {
         }
     }
 
-    fn joined(&self, called: &Called<'_>) -> Size {
+    fn joined(&self, called: &CallOperands<'_>) -> Size {
         let items = called.target();
         let is_list = called.target.as_ref().is_some_and(|(target, _)| matches!(self.type_of(target), Type::List(_)));
         let texts = if is_list { items.times(self.elements(called)) } else { Size::exactly(0) };
@@ -215,7 +215,7 @@ impl<'a> Estimator<'a> {
     }
 
     /// The cost of comparing two values of a type of Kubernetes.
-    fn equality(&self, called: &Called<'_>) -> Option<u64> {
+    fn equality(&self, called: &CallOperands<'_>) -> Option<u64> {
         let [(one, _), (other, _)] = called.args.as_slice() else { return None };
         let (of, other) = (self.type_of(one), self.type_of(other));
         let name = match of {
@@ -236,7 +236,7 @@ impl<'a> Estimator<'a> {
 }
 
 /// The cost of comparing two values: that of reading the smaller one.
-fn compared(called: &Called<'_>) -> u64 {
+fn compared(called: &CallOperands<'_>) -> u64 {
     scaled(called.arg(0).most.min(called.arg(1).most), CHARACTER)
 }
 

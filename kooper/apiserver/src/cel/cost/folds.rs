@@ -1,8 +1,8 @@
 //! The cost of macros, of which cel-go makes loops and bindings before it estimates them.
 
+use super::path::Path;
 use super::size::{Entry, Size, scaled};
-use super::way::Way;
-use super::{Estimate, Estimator, Local, NEW_LIST, NEW_MAP, is_scalar};
+use super::{Estimate, Estimator, LocalVariable, NEW_LIST, NEW_MAP, is_scalar};
 use crate::cel::syntax::{Fold, FoldKind, Node};
 use crate::cel::types::Type;
 
@@ -21,14 +21,14 @@ impl<'a> Estimator<'a> {
                 let of = self.type_of(&fold.range);
                 self.repeat(fold, &range, |estimator| match &fold.range.node {
                     Node::Ident(name) => estimator.ident(name, of).size(),
-                    Node::Select { .. } => estimator.size_of(&range.way, of).unwrap_or(Size::UNKNOWN),
+                    Node::Select { .. } => estimator.size_of(&range.path, of).unwrap_or(Size::UNKNOWN),
                     _ => range.size(),
                 })
             }
         }
     }
 
-    /// A loop over this range, the size of which is asked when the body has been estimated: it may have changed the way.
+    /// A loop over this range, the size of which is asked when the body has been estimated: it may have changed the path.
     fn repeat(&mut self, fold: &Fold, range: &Estimate, size: impl Fn(&Self) -> Size) -> Estimate {
         let depth = self.locals.len();
         self.push_variables(fold, range);
@@ -60,7 +60,7 @@ impl<'a> Estimator<'a> {
                 (count, Some(Entry { is_list: true, key: Size::exactly(1), value }))
             }
         };
-        Estimate { cost, size: Some(size), entry, way: Way::default() }
+        Estimate { cost, size: Some(size), entry, path: Path::default() }
     }
 
     /// The type of a macro's single variable.
@@ -73,12 +73,13 @@ impl<'a> Estimator<'a> {
 
     fn push_variables(&mut self, fold: &Fold, range: &Estimate) {
         let is_list = range.entry.map_or(matches!(self.type_of(&fold.range), Type::List(_)), |entry| entry.is_list);
-        let key = || Local {
-            way: if is_list { range.way.indexes() } else { range.way.keys() },
+        let key = || LocalVariable {
+            path: if is_list { range.path.indexes() } else { range.path.keys() },
             size: range.entry.map(|entry| entry.key),
             entry: None,
         };
-        let value = || Local { way: range.way.values(), size: range.entry.map(|entry| entry.value), entry: None };
+        let value =
+            || LocalVariable { path: range.path.values(), size: range.entry.map(|entry| entry.value), entry: None };
         match &fold.var2 {
             Some(second) => self.locals.extend([(fold.var.clone(), key()), (second.clone(), value())]),
             None => self.locals.push((fold.var.clone(), if is_list { value() } else { key() })),
@@ -94,7 +95,7 @@ impl<'a> Estimator<'a> {
         };
         let depth = self.locals.len();
         let size = is_scalar(content).then(|| Size::exactly(1));
-        self.locals.push((fold.var.clone(), Local { size, ..Local::default() }));
+        self.locals.push((fold.var.clone(), LocalVariable { size, ..LocalVariable::default() }));
         let body = self.estimate(&fold.body);
         self.locals.truncate(depth);
         let bound = target.cost.saturating_add(BINDING + 1).saturating_add(body.cost);
@@ -112,7 +113,7 @@ impl<'a> Estimator<'a> {
         let target = self.estimate(&fold.range);
         let list = Estimate { cost: 1, ..target.clone() };
         let keys =
-            self.repeat(fold, &list, |estimator| list.way.size(estimator.root).or(list.size).unwrap_or(Size::UNKNOWN));
+            self.repeat(fold, &list, |estimator| list.path.size(estimator.root).or(list.size).unwrap_or(Size::UNKNOWN));
         let pairs = keys.size().times(keys.size());
         let factor = if matches!(self.type_of(&fold.body), Type::String | Type::Bytes | Type::Dyn) { 2.1 } else { 2.0 };
         let sorted = scaled(pairs.most, factor).saturating_add(1 + NEW_LIST).saturating_add(keys.cost);

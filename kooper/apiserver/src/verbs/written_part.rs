@@ -8,7 +8,7 @@ use crate::validate::Write;
 
 /// The part of an object that belongs to a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Area {
+pub(super) enum WrittenPart {
     /// Everything, except for a status that has a path of its own.
     Whole,
     Status,
@@ -22,7 +22,7 @@ pub(super) enum Area {
     Resize,
 }
 
-impl Area {
+impl WrittenPart {
     pub(super) fn of(call: &Call<'_>) -> Self {
         match call.target.subresource.as_deref() {
             Some("status") => Self::Status,
