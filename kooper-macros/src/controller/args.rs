@@ -7,10 +7,10 @@ use syn::{LitStr, Path, Type};
 
 use crate::controller::key::Entry;
 use crate::controller::resource::Resource;
-use crate::controller::setting::{Change, Given, Setting};
+use crate::controller::setting::{Change, LiteralOrConstant, Setting};
 use crate::controller::slots::Slot;
 use crate::support::spanned::Spanned;
-use crate::support::types::Read;
+use crate::support::types::ReaderTarget;
 
 /// The values of all keys that could be parsed.
 #[derive(Default)]
@@ -21,9 +21,9 @@ pub(crate) struct Args {
     // The keys that are compared with others, or are not calls.
     pub(crate) resource: Option<Spanned<Resource>>,
     /// The interval of a task.
-    pub(crate) every: Option<Spanned<Given<Duration>>>,
+    pub(crate) every: Option<Spanned<LiteralOrConstant<Duration>>>,
     /// The schedule of a task.
-    pub(crate) cron: Option<Spanned<Given<LitStr>>>,
+    pub(crate) cron: Option<Spanned<LiteralOrConstant<LitStr>>>,
     /// The operations of a webhook.
     pub(crate) operations: Vec<Ident>,
     pub(crate) name: Option<Spanned<LitStr>>,
@@ -32,14 +32,14 @@ pub(crate) struct Args {
     /// The parts of an object in `changed`.
     pub(crate) changed: Vec<Change>,
     /// The readers to which the selections of `reads` apply.
-    pub(crate) reads: Vec<Read>,
+    pub(crate) reads: Vec<ReaderTarget>,
     pub(crate) children: Option<Spanned<Vec<Slot>>>,
     /// The word `ordered` of `deletion`.
     pub(crate) deletion: Option<Spanned<()>>,
     /// The word `none` of the key `status`.
     pub(crate) no_status: Option<Spanned<()>>,
     pub(crate) cleanup: Option<Spanned<Path>>,
-    pub(crate) finalizer: Option<Spanned<Given<LitStr>>>,
+    pub(crate) finalizer: Option<Spanned<LiteralOrConstant<LitStr>>>,
     pub(crate) on_leave: Option<Spanned<()>>,
     pub(crate) previous_names: Vec<LitStr>,
     pub(crate) previous_finalizers: Option<Spanned<Vec<LitStr>>>,

@@ -16,7 +16,7 @@ use crate::support::crate_path::CratePath;
 use crate::support::errors::{Errors, message};
 use crate::support::place::Place;
 use crate::support::text::text;
-use crate::support::types::{Read, is_children, last_word, reader, resource_of, settings, shared};
+use crate::support::types::{ReaderTarget, is_children, last_word, reader, resource_of, settings, shared};
 
 /// Compares the values with each other and with the function, and notes all errors.
 pub(crate) fn model<'a>(role: Role, args: &'a Args, handler: &'a Handler, errors: &mut Errors) -> Option<Model<'a>> {
@@ -148,8 +148,9 @@ fn check_reads(args: &Args, handler: &Handler, errors: &mut Errors) {
     }
     let taken: Vec<_> = handler.arguments.iter().filter_map(reader).collect();
     for read in &args.reads {
-        let is_taken =
-            |taken: &Read| taken.metadata_only == read.metadata_only && last_word(&taken.kind) == last_word(&read.kind);
+        let is_taken = |taken: &ReaderTarget| {
+            taken.metadata_only == read.metadata_only && last_word(&taken.kind) == last_word(&read.kind)
+        };
         if !taken.iter().any(is_taken) {
             let parameter = read.parameter();
             let text = message!(

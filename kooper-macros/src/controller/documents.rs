@@ -8,7 +8,7 @@ use std::path::Path;
 
 use super::args::Args;
 use super::election::{ELECTION, Leases};
-use super::key::{Key, Shape};
+use super::key::{Key, KeySyntax};
 use super::keys::{CONTROLLER, TASK};
 use super::objects::{SELECTION, Selection};
 use super::shards::SHARDS;
@@ -30,7 +30,7 @@ fn every_key_has_a_description_and_an_example_that_is_read() {
 fn table<T>(keys: &[Key<T>]) -> String {
     let mut table = "| key | written | default | meaning |\n|---|---|---|---|\n".to_owned();
     for key in keys {
-        let flag = if key.shapes == [Shape::Flag] { ", a flag" } else { "" };
+        let flag = if key.syntaxes == [KeySyntax::Flag] { ", a flag" } else { "" };
         let row = [key.name, key.example, key.default, key.doc].map(|cell| cell.replace('|', "\\|"));
         let [name, example, default, doc] = row;
         writeln!(table, "| `{name}` | `{example}`{flag} | {default} | {doc} |").expect("a string grows");

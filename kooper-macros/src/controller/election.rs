@@ -8,7 +8,7 @@ use quote::quote;
 use syn::{parenthesized, token};
 
 use crate::controller::key::{Key, Table};
-use crate::controller::setting::{Emit, Given, Setting, call};
+use crate::controller::setting::{Emit, LiteralOrConstant, Setting, call};
 use crate::controller::value::{Value, numbers, strings, words};
 use crate::support::crate_path::CratePath;
 use crate::support::place::Place;
@@ -20,11 +20,11 @@ pub(crate) struct Leases {
     pub(crate) settings: Vec<Setting>,
     /// The place of the Lease's name.
     pub(crate) lease: Option<Span>,
-    pub(crate) lease_duration: Option<Spanned<Given<Duration>>>,
-    pub(crate) renew_deadline: Option<Spanned<Given<Duration>>>,
-    pub(crate) retry_period: Option<Spanned<Given<Duration>>>,
+    pub(crate) lease_duration: Option<Spanned<LiteralOrConstant<Duration>>>,
+    pub(crate) renew_deadline: Option<Spanned<LiteralOrConstant<Duration>>>,
+    pub(crate) retry_period: Option<Spanned<LiteralOrConstant<Duration>>>,
     /// The number of shards; none for a leader election.
-    pub(crate) count: Option<Spanned<Given<u32>>>,
+    pub(crate) count: Option<Spanned<LiteralOrConstant<u32>>>,
     /// The shards of objects follow from their namespaces.
     pub(crate) by_namespace: bool,
 }
@@ -123,7 +123,7 @@ impl Leases {
     /// was written. Constants are compared when the controller is built.
     pub(crate) fn mistake(&self) -> Option<(Option<Place>, String)> {
         let Self { lease_duration, renew_deadline, retry_period, .. } = self;
-        let value = |timing: &Option<Spanned<Given<Duration>>>, default| match timing {
+        let value = |timing: &Option<Spanned<LiteralOrConstant<Duration>>>, default| match timing {
             Some(given) => given.value.literal().copied(),
             None => Some(default),
         };

@@ -17,7 +17,7 @@ use crate::support::suggest;
 pub(crate) struct Key<T: 'static> {
     pub(crate) name: &'static str,
     /// The ways to write it.
-    pub(crate) shapes: &'static [Shape],
+    pub(crate) syntaxes: &'static [KeySyntax],
     /// The form of its value, which completes "`key` takes …".
     pub(crate) form: &'static str,
     /// An example, for errors and the reference page.
@@ -36,7 +36,7 @@ pub(crate) struct Key<T: 'static> {
 
 /// A way to write a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Shape {
+pub(crate) enum KeySyntax {
     /// `key`
     Flag,
     /// `key = value`
@@ -45,7 +45,7 @@ pub(crate) enum Shape {
     Parentheses,
 }
 
-pub(crate) const PARENTHESES: &[Shape] = &[Shape::Parentheses];
+pub(crate) const PARENTHESES: &[KeySyntax] = &[KeySyntax::Parentheses];
 
 /// The items that a value names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,7 +61,7 @@ impl<T> Key<T> {
     /// The defaults of most keys.
     pub(crate) const EQUALS: Self = Self {
         name: "",
-        shapes: &[Shape::Equals],
+        syntaxes: &[KeySyntax::Equals],
         form: "",
         example: "",
         default: "",
@@ -71,7 +71,7 @@ impl<T> Key<T> {
     };
 
     /// The defaults of a key without a value.
-    pub(crate) const FLAG: Self = Self { shapes: &[Shape::Flag], form: "no value", ..Self::EQUALS };
+    pub(crate) const FLAG: Self = Self { syntaxes: &[KeySyntax::Flag], form: "no value", ..Self::EQUALS };
 
     /// The key of this name in another table.
     pub(crate) const fn of(mut keys: &'static [Self], name: &str) -> Self {
@@ -209,17 +209,17 @@ impl<T> Table<T> {
             return Err(syn::Error::new(ident.span(), message!("`{name}` is given twice: write it once")));
         }
         let value = Value::new([key.name, key.form, key.example], &ident, input);
-        let shape = if input.peek(Token![=]) {
-            Shape::Equals
+        let syntax = if input.peek(Token![=]) {
+            KeySyntax::Equals
         } else if input.peek(token::Paren) {
-            Shape::Parentheses
+            KeySyntax::Parentheses
         } else {
-            Shape::Flag
+            KeySyntax::Flag
         };
-        if !key.shapes.contains(&shape) {
+        if !key.syntaxes.contains(&syntax) {
             return Err(value.wrong(ident.span()));
         }
-        if shape == Shape::Equals {
+        if syntax == KeySyntax::Equals {
             let equals: Token![=] = input.parse()?;
             if entries::ended(input) {
                 return Err(value.wrong(equals.span));

@@ -9,7 +9,7 @@ mod others;
 mod tasks;
 
 use crate::controller::args::Args;
-use crate::controller::key::{Key, Mentions, PARENTHESES, Shape, Table};
+use crate::controller::key::{Key, KeySyntax, Mentions, PARENTHESES, Table};
 use crate::controller::objects::{self, Objects};
 use crate::controller::setting::{Setting, Stage, call, calls, keep};
 use crate::controller::value::{paths, strings, words};
@@ -26,7 +26,7 @@ pub(crate) const CONTROLLER: Table<Args> =
 const KEYS: &[Key<Args>] = &[
     Key {
         name: "resource",
-        shapes: &[Shape::Equals, Shape::Parentheses],
+        syntaxes: &[KeySyntax::Equals, KeySyntax::Parentheses],
         form: "a kind, or a list of kinds",
         example: "resource = Pod",
         default: "required",
@@ -72,7 +72,7 @@ const KEYS: &[Key<Args>] = &[
     },
     Key {
         name: "namespaces",
-        shapes: &[Shape::Equals, Shape::Parentheses],
+        syntaxes: &[KeySyntax::Equals, KeySyntax::Parentheses],
         form: "a list of names of namespaces, or a selector in parentheses such as `(labels = \"team=a\")`",
         example: "namespaces = [\"shop\", \"bakery\"]",
         default: "all",
@@ -295,7 +295,7 @@ const KEYS: &[Key<Args>] = &[
     calls::DAEMON,
     Key {
         name: "leader_election",
-        shapes: &[Shape::Flag, Shape::Parentheses],
+        syntaxes: &[KeySyntax::Flag, KeySyntax::Parentheses],
         form: "no value, or settings in parentheses such as `(lease_duration = \"30s\")`",
         example: "leader_election",
         default: "off",
@@ -310,7 +310,7 @@ const KEYS: &[Key<Args>] = &[
     },
     Key {
         name: "shards",
-        shapes: &[Shape::Equals, Shape::Parentheses],
+        syntaxes: &[KeySyntax::Equals, KeySyntax::Parentheses],
         form: "a power of two, at most 256, or settings in parentheses such as `(count = 32, by = namespace)`",
         example: "shards = 32",
         default: "off",
@@ -398,7 +398,7 @@ const KEYS: &[Key<Args>] = &[
     },
     Key {
         name: "rbac",
-        shapes: PARENTHESES,
+        syntaxes: PARENTHESES,
         form: "rules in parentheses",
         example: "rbac(\"apps/deployments: get, patch\", \"pods/log: get\")",
         default: "none",

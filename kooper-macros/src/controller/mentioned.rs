@@ -42,7 +42,7 @@ pub(crate) fn imports<T>(table: &Table<T>, function: Option<&Handler>, entries: 
 /// The paths in an entry that can only be kinds and functions.
 fn paths<T>(table: &Table<T>, entry: &Entry) -> Vec<TokenStream> {
     let Some(key) = entry.meant.and_then(|key| table.find(key)) else { return Vec::new() };
-    let mut found = Found { mentions: key.mentions, paths: Vec::new() };
+    let mut found = FoundMentions { mentions: key.mentions, paths: Vec::new() };
     if key.mentions != Mentions::Nothing {
         // The key itself is not a path.
         let value = entry.tokens.clone().into_iter().skip(usize::from(entry.word.is_some()));
@@ -61,12 +61,12 @@ fn is_constant(path: &[Ident]) -> bool {
     path.last().is_some_and(constants::is_name) && !path.first().is_some_and(is_of_number)
 }
 
-struct Found {
+struct FoundMentions {
     mentions: Mentions,
     paths: Vec<TokenStream>,
 }
 
-impl Found {
+impl FoundMentions {
     fn scan(&mut self, tokens: Vec<TokenTree>) {
         let mut tokens = tokens.into_iter().peekable();
         // `begins`: a value begins here. `closure`: this is the inside of a closure.

@@ -71,19 +71,19 @@ fn case(written: &str) -> Case {
 }
 
 /// A program's attribute: its name, the tokens in its parentheses, and its place.
-struct Given {
+struct ProgramAttribute {
     name: String,
     tokens: TokenStream,
     place: (Span, Span),
 }
 
 /// The attribute and the item below it.
-fn parts(program: &str) -> (Given, TokenStream) {
+fn parts(program: &str) -> (ProgramAttribute, TokenStream) {
     split(program.parse().expect("the program is tokens")).expect("the program begins with an attribute")
 }
 
 /// The attribute, if there is one, and what is below it.
-fn split(program: TokenStream) -> Option<(Given, TokenStream)> {
+fn split(program: TokenStream) -> Option<(ProgramAttribute, TokenStream)> {
     let (mut before, mut attribute) = (None, None);
     let mut item = TokenStream::new();
     for token in program {
@@ -104,7 +104,7 @@ fn split(program: TokenStream) -> Option<(Given, TokenStream)> {
         }
     }
     let (name, tokens, span) = attribute?;
-    Some((Given { name, tokens, place: (before?, span) }, item))
+    Some((ProgramAttribute { name, tokens, place: (before?, span) }, item))
 }
 
 /// The messages in an expansion. One without a place is about the whole attribute.
@@ -127,7 +127,7 @@ fn messages(expansion: TokenStream, attribute: (Span, Span)) -> Vec<Message> {
 impl Case {
     /// The case with the actual messages.
     fn rendered(&self) -> String {
-        let (Given { name, tokens, place }, item) = parts(&self.lines.join("\n"));
+        let (ProgramAttribute { name, tokens, place }, item) = parts(&self.lines.join("\n"));
         let expansion = match &*name {
             "controller" => expand(Role::Controller, tokens, &item),
             "task" => expand(Role::Task, tokens, &item),
@@ -217,7 +217,7 @@ fn fuzz() {
     ];
     kooper_fuzz::fuzz("attributes", seeds, words, |input| {
         let Ok(program) = String::from_utf8_lossy(input).parse::<TokenStream>() else { return };
-        let Some((Given { tokens, .. }, item)) = split(program) else { return };
+        let Some((ProgramAttribute { tokens, .. }, item)) = split(program) else { return };
         let controller = |tokens, item: &_| expand(Role::Controller, tokens, item);
         let task = |tokens, item: &_| expand(Role::Task, tokens, item);
         let validate = |tokens, item: &_| webhook(Role::Validate, tokens, item);

@@ -5,7 +5,7 @@ use std::time::Duration;
 use proc_macro2::Ident;
 use syn::{Generics, LitStr, Path, Type};
 
-use crate::controller::setting::{Change, Given, Setting};
+use crate::controller::setting::{Change, LiteralOrConstant, Setting};
 use crate::controller::signature::Handler;
 use crate::controller::slots::Slot;
 use crate::support::crate_path::CratePath;
@@ -48,8 +48,8 @@ pub(crate) enum Kinds<'a> {
 
 /// When a task runs.
 pub(crate) enum Times<'a> {
-    Every(&'a Spanned<Given<Duration>>),
-    Cron(&'a Spanned<Given<LitStr>>),
+    Every(&'a Spanned<LiteralOrConstant<Duration>>),
+    Cron(&'a Spanned<LiteralOrConstant<LitStr>>),
 }
 
 impl Times<'_> {
@@ -75,7 +75,7 @@ impl Kinds<'_> {
 /// The cleanup before an object is deleted.
 pub(crate) struct Cleanup<'a> {
     pub(crate) deletion: Deletion<'a>,
-    pub(crate) finalizer: &'a Given<LitStr>,
+    pub(crate) finalizer: &'a LiteralOrConstant<LitStr>,
     /// Finalizers that it had before.
     pub(crate) previous: Option<&'a Spanned<Vec<LitStr>>>,
     /// Set if an object that no longer matches the selector is cleaned up, too.

@@ -3,14 +3,14 @@
 use syn::{LitStr, parenthesized, token};
 
 use crate::controller::key::{Key, Mentions, Table};
-use crate::controller::setting::{Given, Setting, keep};
+use crate::controller::setting::{LiteralOrConstant, Setting, keep};
 use crate::controller::value::{Value, strings};
 use crate::support::spanned::Spanned;
 
 /// The selector in the parentheses of `namespaces(…)`.
 #[derive(Default)]
 pub(crate) struct Namespaces {
-    labels: Option<Spanned<Given<LitStr>>>,
+    labels: Option<Spanned<LiteralOrConstant<LitStr>>>,
 }
 
 /// The table of the settings.

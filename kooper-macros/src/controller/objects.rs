@@ -14,7 +14,7 @@ use crate::support::errors::message;
 use crate::support::place::Place;
 use crate::support::spanned::Spanned;
 use crate::support::text::text;
-use crate::support::types::Read;
+use crate::support::types::ReaderTarget;
 
 /// The objects of a kind that an entry of `owns`, `watches` or `reads` names.
 pub(crate) struct Objects {
@@ -121,9 +121,9 @@ impl Objects {
     }
 
     /// The `Reader` of these objects.
-    pub(crate) fn read(&self) -> Read {
+    pub(crate) fn read(&self) -> ReaderTarget {
         let metadata_only = self.settings.iter().any(|setting| setting.method == "metadata_only");
-        Read { kind: self.kind.clone(), metadata_only }
+        ReaderTarget { kind: self.kind.clone(), metadata_only }
     }
 
     /// Returns `true` if it covers every object of the kind, with all fields.

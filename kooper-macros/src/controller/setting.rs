@@ -146,12 +146,12 @@ impl Emit for Duration {
 
 /// A value that is written out, or a constant.
 #[derive(Clone)]
-pub(crate) enum Given<T> {
+pub(crate) enum LiteralOrConstant<T> {
     Literal(T),
     Constant(Constant),
 }
 
-impl<T> Given<T> {
+impl<T> LiteralOrConstant<T> {
     /// The value that is written out. That of a constant is not known, and checked when the controller is built.
     pub(crate) fn literal(&self) -> Option<&T> {
         match self {
@@ -161,7 +161,7 @@ impl<T> Given<T> {
     }
 }
 
-impl<T: Emit> Emit for Given<T> {
+impl<T: Emit> Emit for LiteralOrConstant<T> {
     fn arguments(&self, runtime: &CratePath) -> TokenStream {
         match self {
             Self::Literal(value) => value.arguments(runtime),

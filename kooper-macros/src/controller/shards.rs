@@ -4,7 +4,7 @@ use syn::token;
 
 use crate::controller::election::{ELECTION, Leases};
 use crate::controller::key::{Key, Table};
-use crate::controller::setting::{Given, Setting};
+use crate::controller::setting::{LiteralOrConstant, Setting};
 use crate::controller::value::{Value, numbers, words};
 use crate::support::errors::message;
 use crate::support::spanned::Spanned;
@@ -86,7 +86,7 @@ const SETTINGS: &[Key<Leases>] = &[
 ];
 
 /// A power of two.
-fn count(value: &Value<'_>) -> syn::Result<Spanned<Given<u32>>> {
+fn count(value: &Value<'_>) -> syn::Result<Spanned<LiteralOrConstant<u32>>> {
     let count = numbers::number_from_one(value, "u16")?;
     let Some(&number) = count.value.literal().filter(|number| !number.is_power_of_two() || **number > MOST) else {
         return Ok(count);

@@ -9,7 +9,7 @@ use syn::ext::IdentExt;
 use syn::parse::ParseStream;
 use syn::{Path, Token, parenthesized, token};
 
-use crate::controller::key::{Entry, Key, Shape, Table};
+use crate::controller::key::{Entry, Key, KeySyntax, Table};
 use crate::controller::setting::{Setting, call, parentheses};
 use crate::controller::value::{Value, paths, words};
 use crate::support::crate_path::CratePath;
@@ -86,7 +86,7 @@ const KEYS: &[Key<Slot>] = &[
     },
     Key {
         name: "recreate",
-        shapes: &[Shape::Flag, Shape::Parentheses],
+        syntaxes: &[KeySyntax::Flag, KeySyntax::Parentheses],
         form: "no value, or `(orphan)`",
         example: "recreate",
         default: "off",

@@ -6,12 +6,12 @@ use crate::support::text::text;
 
 /// The objects that a `Reader` reads, according to its tokens.
 #[derive(Clone)]
-pub(crate) struct Read {
+pub(crate) struct ReaderTarget {
     pub(crate) kind: Type,
     pub(crate) metadata_only: bool,
 }
 
-impl Read {
+impl ReaderTarget {
     /// The parameter of the `Reader`.
     pub(crate) fn parameter(&self) -> String {
         let kind = text(&self.kind);
@@ -41,7 +41,7 @@ fn inside(segment: &PathSegment) -> Option<&Type> {
 }
 
 /// The objects of an argument that is a `Reader<…>` without a subset; `None` for others.
-pub(crate) fn reader(argument: &Type) -> Option<Read> {
+pub(crate) fn reader(argument: &Type) -> Option<ReaderTarget> {
     let of = |segment: &PathSegment, name: &str| match &segment.arguments {
         PathArguments::AngleBracketed(list) if segment.ident == name && list.args.len() == 1 => {
             inside(segment).cloned()
@@ -51,7 +51,7 @@ pub(crate) fn reader(argument: &Type) -> Option<Read> {
     let kind = of(last_segment(argument)?, "Reader")?;
     let metadata = last_segment(&kind).and_then(|segment| of(segment, "PartialObjectMeta"));
     let metadata_only = metadata.is_some();
-    Some(Read { kind: metadata.unwrap_or(kind), metadata_only })
+    Some(ReaderTarget { kind: metadata.unwrap_or(kind), metadata_only })
 }
 
 /// The type in `Settings<…>`.

@@ -5,7 +5,7 @@ use syn::LitStr;
 
 use crate::controller::args::Args;
 use crate::controller::model::{Cleanup, Deletion};
-use crate::controller::setting::Given;
+use crate::controller::setting::LiteralOrConstant;
 use crate::controller::signature::Handler;
 use crate::support::errors::{Errors, message};
 
@@ -20,7 +20,7 @@ pub(super) fn model<'a>(args: &'a Args, handler: &Handler, errors: &mut Errors) 
     let finalizer = args.finalizer.as_ref().map(|finalizer| &finalizer.value);
     for previous in args.previous_finalizers.iter().flat_map(|previous| &previous.value) {
         let text = previous.value();
-        if finalizer.and_then(Given::literal).map(LitStr::value).as_ref() == Some(&text) {
+        if finalizer.and_then(LiteralOrConstant::literal).map(LitStr::value).as_ref() == Some(&text) {
             errors.add(previous.span(), message!("\"{text}\" is the current finalizer: list only earlier ones"));
         }
     }

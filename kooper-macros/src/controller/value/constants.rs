@@ -6,7 +6,7 @@ use syn::parse::ParseStream;
 use syn::{Ident, Token};
 
 use super::{Value, paths};
-use crate::controller::setting::{Constant, Given};
+use crate::controller::setting::{Constant, LiteralOrConstant};
 use crate::support::place::Place;
 
 /// The path of a constant of this type of the runtime, or a literal that `read` parses.
@@ -17,15 +17,15 @@ pub(super) fn given<T>(
     input: ParseStream<'_>,
     ty: &'static str,
     read: impl FnOnce(ParseStream<'_>) -> syn::Result<(T, Span)>,
-) -> syn::Result<(Given<T>, Place)> {
+) -> syn::Result<(LiteralOrConstant<T>, Place)> {
     if !input.peek(Ident::peek_any) && !input.peek(Token![::]) {
         let (literal, span) = read(input)?;
-        return Ok((Given::Literal(literal), span.into()));
+        return Ok((LiteralOrConstant::Literal(literal), span.into()));
     }
     let path = paths::next_path(value, input)?;
     let place = Place::of(&path);
     if path.segments.last().is_some_and(|last| is_name(&last.ident)) {
-        Ok((Given::Constant(Constant { path, ty }), place))
+        Ok((LiteralOrConstant::Constant(Constant { path, ty }), place))
     } else {
         Err(value.wrong(place))
     }

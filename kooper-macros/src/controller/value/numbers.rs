@@ -7,22 +7,22 @@ use syn::parse::ParseStream;
 use syn::{LitInt, LitStr, token};
 
 use super::{Value, checked, constants};
-use crate::controller::setting::Given;
+use crate::controller::setting::LiteralOrConstant;
 use crate::support::errors::message;
 use crate::support::place::Place;
 use crate::support::spanned::Spanned;
 
-pub(crate) fn workers(value: &Value<'_>) -> syn::Result<Spanned<Given<u32>>> {
+pub(crate) fn workers(value: &Value<'_>) -> syn::Result<Spanned<LiteralOrConstant<u32>>> {
     number_from_one(value, "usize")
 }
 
 /// A number, or a constant of this type.
-pub(crate) fn number_from_one(value: &Value<'_>, ty: &'static str) -> syn::Result<Spanned<Given<u32>>> {
+pub(crate) fn number_from_one(value: &Value<'_>, ty: &'static str) -> syn::Result<Spanned<LiteralOrConstant<u32>>> {
     let (number, place) = next_number(value, value.input, ty)?;
     if number.literal() == Some(&0) { Err(value.wrong(place)) } else { Ok(value.spanned(number, place)) }
 }
 
-pub(crate) fn number_or_unlimited(value: &Value<'_>) -> syn::Result<Spanned<Option<Given<u32>>>> {
+pub(crate) fn number_or_unlimited(value: &Value<'_>) -> syn::Result<Spanned<Option<LiteralOrConstant<u32>>>> {
     if let Some(span) = value.word("unlimited")? {
         return Ok(value.spanned(None, span));
     }
@@ -30,7 +30,7 @@ pub(crate) fn number_or_unlimited(value: &Value<'_>) -> syn::Result<Spanned<Opti
     Ok(value.spanned(Some(number), place))
 }
 
-pub(crate) fn rate(value: &Value<'_>) -> syn::Result<Spanned<(Given<u32>, Given<u32>)>> {
+pub(crate) fn rate(value: &Value<'_>) -> syn::Result<Spanned<(LiteralOrConstant<u32>, LiteralOrConstant<u32>)>> {
     let next = |input: ParseStream<'_>| next_number(value, input, "u32");
     let (rate, place) = if value.input.peek(token::Paren) {
         let (both, span) = value.pair(next)?;
@@ -47,7 +47,7 @@ pub(crate) fn rate(value: &Value<'_>) -> syn::Result<Spanned<(Given<u32>, Given<
     }
 }
 
-pub(crate) fn duration_or_off(value: &Value<'_>) -> syn::Result<Spanned<Option<Given<Duration>>>> {
+pub(crate) fn duration_or_off(value: &Value<'_>) -> syn::Result<Spanned<Option<LiteralOrConstant<Duration>>>> {
     if let Some(span) = value.word("off")? {
         return Ok(value.spanned(None, span));
     }
@@ -61,7 +61,7 @@ pub(crate) fn duration_or_off(value: &Value<'_>) -> syn::Result<Spanned<Option<G
     Ok(duration_or_constant(value)?.map(Some))
 }
 
-pub(crate) fn duration_or_constant(value: &Value<'_>) -> syn::Result<Spanned<Given<Duration>>> {
+pub(crate) fn duration_or_constant(value: &Value<'_>) -> syn::Result<Spanned<LiteralOrConstant<Duration>>> {
     let (duration, place) = next_duration(value, value.input)?;
     Ok(value.spanned(duration, place))
 }
@@ -73,7 +73,9 @@ pub(crate) fn duration(value: &Value<'_>) -> syn::Result<Spanned<Duration>> {
 }
 
 /// The initial delay and the maximum.
-pub(crate) fn two_durations(value: &Value<'_>) -> syn::Result<Spanned<(Given<Duration>, Given<Duration>)>> {
+pub(crate) fn two_durations(
+    value: &Value<'_>,
+) -> syn::Result<Spanned<(LiteralOrConstant<Duration>, LiteralOrConstant<Duration>)>> {
     let (((initial, _), (max, _)), span) = value.pair(|input| next_duration(value, input))?;
     if let (Some(first), Some(last)) = (initial.literal(), max.literal())
         && first > last
@@ -87,14 +89,18 @@ pub(crate) fn two_durations(value: &Value<'_>) -> syn::Result<Spanned<(Given<Dur
     Ok(value.spanned((initial, max), span))
 }
 
-fn next_duration(value: &Value<'_>, input: ParseStream<'_>) -> syn::Result<(Given<Duration>, Place)> {
+fn next_duration(value: &Value<'_>, input: ParseStream<'_>) -> syn::Result<(LiteralOrConstant<Duration>, Place)> {
     constants::given(value, input, "Duration", |input| {
         let text: LitStr = value.next_in(input)?;
         Ok((checked(&text, duration::parse)?, text.span()))
     })
 }
 
-fn next_number(value: &Value<'_>, input: ParseStream<'_>, ty: &'static str) -> syn::Result<(Given<u32>, Place)> {
+fn next_number(
+    value: &Value<'_>,
+    input: ParseStream<'_>,
+    ty: &'static str,
+) -> syn::Result<(LiteralOrConstant<u32>, Place)> {
     constants::given(value, input, ty, |input| {
         let number: LitInt = value.next_in(input)?;
         let has_unit = !["", ty].contains(&number.suffix());

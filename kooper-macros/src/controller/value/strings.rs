@@ -9,14 +9,14 @@ use kooper_grammar::selector::{FieldSelector, Selector};
 use syn::{LitStr, parenthesized};
 
 use super::{Value, checked, constants};
-use crate::controller::setting::Given;
+use crate::controller::setting::LiteralOrConstant;
 use crate::support::spanned::Spanned;
 
 pub(crate) fn label(value: &Value<'_>) -> syn::Result<Spanned<LitStr>> {
     one(value, name::label)
 }
 
-pub(crate) fn label_or_constant(value: &Value<'_>) -> syn::Result<Spanned<Given<LitStr>>> {
+pub(crate) fn label_or_constant(value: &Value<'_>) -> syn::Result<Spanned<LiteralOrConstant<LitStr>>> {
     one_or_constant(value, |text| checked(text, name::label).map(drop))
 }
 
@@ -24,15 +24,15 @@ pub(crate) fn subdomain(value: &Value<'_>) -> syn::Result<Spanned<LitStr>> {
     one(value, name::subdomain)
 }
 
-pub(crate) fn finalizer(value: &Value<'_>) -> syn::Result<Spanned<Given<LitStr>>> {
+pub(crate) fn finalizer(value: &Value<'_>) -> syn::Result<Spanned<LiteralOrConstant<LitStr>>> {
     one_or_constant(value, |text| checked(text, name::finalizer).map(drop))
 }
 
-pub(crate) fn qualified(value: &Value<'_>) -> syn::Result<Spanned<Given<LitStr>>> {
+pub(crate) fn qualified(value: &Value<'_>) -> syn::Result<Spanned<LiteralOrConstant<LitStr>>> {
     one_or_constant(value, |text| checked(text, name::qualified).map(drop))
 }
 
-pub(crate) fn schedule(value: &Value<'_>) -> syn::Result<Spanned<Given<LitStr>>> {
+pub(crate) fn schedule(value: &Value<'_>) -> syn::Result<Spanned<LiteralOrConstant<LitStr>>> {
     one_or_constant(value, |text| checked(text, Schedule::parse).map(drop))
 }
 
@@ -67,7 +67,7 @@ fn several<T, E: Display>(value: &Value<'_>, read: fn(&str) -> Result<T, E>) -> 
 fn one_or_constant(
     value: &Value<'_>,
     check: impl FnOnce(&LitStr) -> syn::Result<()>,
-) -> syn::Result<Spanned<Given<LitStr>>> {
+) -> syn::Result<Spanned<LiteralOrConstant<LitStr>>> {
     let (text, place) = constants::given(value, value.input, "Text", |input| {
         let text: LitStr = value.next_in(input)?;
         check(&text)?;
@@ -84,11 +84,11 @@ pub(crate) fn label_selector(value: &Value<'_>) -> syn::Result<Spanned<LitStr>> 
     Ok(value.spanned(text, span))
 }
 
-pub(crate) fn labels_or_constant(value: &Value<'_>) -> syn::Result<Spanned<Given<LitStr>>> {
+pub(crate) fn labels_or_constant(value: &Value<'_>) -> syn::Result<Spanned<LiteralOrConstant<LitStr>>> {
     one_or_constant(value, |text| check_labels(value, text))
 }
 
-pub(crate) fn fields_or_constant(value: &Value<'_>) -> syn::Result<Spanned<Given<LitStr>>> {
+pub(crate) fn fields_or_constant(value: &Value<'_>) -> syn::Result<Spanned<LiteralOrConstant<LitStr>>> {
     one_or_constant(value, |text| {
         let is_empty = checked(text, |text| FieldSelector::parse(text).map(|selector| selector.is_empty()))?;
         if is_empty { Err(value.wrong(text.span())) } else { Ok(()) }
