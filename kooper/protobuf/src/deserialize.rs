@@ -51,7 +51,7 @@ pub(crate) struct Shared<'de> {
 }
 
 /// The value that is read next.
-pub(crate) struct Unread<'m, 'de>(&'m mut Shared<'de>);
+pub(crate) struct NextValue<'m, 'de>(&'m mut Shared<'de>);
 
 impl<'de> Shared<'de> {
     pub(crate) fn new(kind: Kind, raw: &'de [u8]) -> Self {
@@ -59,8 +59,8 @@ impl<'de> Shared<'de> {
         Self { kind, raw, nesting: 0, text, place, bytes: raw, form: Form::Object }
     }
 
-    pub(crate) fn object(&mut self) -> Unread<'_, 'de> {
-        Unread(self)
+    pub(crate) fn object(&mut self) -> NextValue<'_, 'de> {
+        NextValue(self)
     }
 
     /// A part of the object.
@@ -77,7 +77,7 @@ impl<'de> Shared<'de> {
 
     fn seed<T: DeserializeSeed<'de>>(&mut self, seed: T) -> Result<T::Value, DecodeError> {
         let (place, bytes) = (self.place, self.bytes);
-        seed.deserialize(Unread(self)).map_err(|error| error.within(place, self.span(bytes).offset))
+        seed.deserialize(NextValue(self)).map_err(|error| error.within(place, self.span(bytes).offset))
     }
 
     /// Counts an object or a list whose contents are read.
@@ -143,7 +143,7 @@ impl<'de> Shared<'de> {
 }
 
 // All of this is compiled for each type that is read, so it is short, and each method has only the forms that its types have.
-impl<'de> Unread<'_, 'de> {
+impl<'de> NextValue<'_, 'de> {
     /// Reads what is in an object.
     #[inline]
     fn map<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, DecodeError> {
@@ -182,7 +182,7 @@ impl<'de> Unread<'_, 'de> {
     }
 }
 
-impl<'de> Deserializer<'de> for Unread<'_, 'de> {
+impl<'de> Deserializer<'de> for NextValue<'_, 'de> {
     type Error = DecodeError;
 
     fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, DecodeError> {

@@ -1,6 +1,6 @@
 //! From JSON to a message, with the bytes that Kubernetes itself would write.
 
-mod backward;
+mod reverse_writer;
 mod special;
 
 use base64::Engine as _;
@@ -8,7 +8,7 @@ use base64::alphabet::STANDARD;
 use base64::engine::general_purpose::{GeneralPurpose, GeneralPurposeConfig};
 use serde_json::{Map, Value};
 
-pub(crate) use self::backward::Backward;
+pub(crate) use self::reverse_writer::ReverseWriter;
 use crate::error::{EncodeError, Place};
 use crate::table::{Field, Message, Type};
 
@@ -17,7 +17,7 @@ const BASE64: GeneralPurpose =
     GeneralPurpose::new(&STANDARD, GeneralPurposeConfig::new().with_decode_allow_trailing_bits(true));
 
 /// Encodes an object without its length; `null` is an object without members.
-pub(crate) fn message(to: &mut Backward, message: Message, object: &Value) -> Result<(), EncodeError> {
+pub(crate) fn message(to: &mut ReverseWriter, message: Message, object: &Value) -> Result<(), EncodeError> {
     match object {
         Value::Object(members) => fields(to, message, members),
         Value::Null => fields(to, message, &Map::new()),
@@ -25,7 +25,7 @@ pub(crate) fn message(to: &mut Backward, message: Message, object: &Value) -> Re
     }
 }
 
-fn fields(to: &mut Backward, message: Message, members: &Map<String, Value>) -> Result<(), EncodeError> {
+fn fields(to: &mut ReverseWriter, message: Message, members: &Map<String, Value>) -> Result<(), EncodeError> {
     for field in message.fields().rev() {
         let place = Place { message, field: Some(field) };
         if field.is_inline() {
@@ -52,7 +52,7 @@ fn fields(to: &mut Backward, message: Message, members: &Map<String, Value>) -> 
     Ok(())
 }
 
-fn map(to: &mut Backward, place: Place, field: Field, entries: &Map<String, Value>) -> Result<(), EncodeError> {
+fn map(to: &mut ReverseWriter, place: Place, field: Field, entries: &Map<String, Value>) -> Result<(), EncodeError> {
     let mut entries: Vec<_> = entries.iter().collect();
     entries.sort_unstable_by_key(|(key, _)| *key);
     for (key, value) in entries.into_iter().rev() {
@@ -64,12 +64,12 @@ fn map(to: &mut Backward, place: Place, field: Field, entries: &Map<String, Valu
     Ok(())
 }
 
-fn one(to: &mut Backward, place: Place, field: Field, value: &Value) -> Result<(), EncodeError> {
+fn one(to: &mut ReverseWriter, place: Place, field: Field, value: &Value) -> Result<(), EncodeError> {
     numbered(to, place, field, field.number(), value)
 }
 
 /// Encodes a message of a field under a number.
-fn embedded(to: &mut Backward, field: Field, number: u32, value: &Value) -> Result<(), EncodeError> {
+fn embedded(to: &mut ReverseWriter, field: Field, number: u32, value: &Value) -> Result<(), EncodeError> {
     let end = to.len();
     message(to, field.message(), value)?;
     to.length(number, end);
@@ -77,7 +77,7 @@ fn embedded(to: &mut Backward, field: Field, number: u32, value: &Value) -> Resu
 }
 
 /// Encodes one value under a number; `null` is the value that stands for nothing.
-fn numbered(to: &mut Backward, place: Place, field: Field, number: u32, value: &Value) -> Result<(), EncodeError> {
+fn numbered(to: &mut ReverseWriter, place: Place, field: Field, number: u32, value: &Value) -> Result<(), EncodeError> {
     let wrong = |expected| EncodeError::new(place, expected, value);
     let end = to.len();
     match (field.of(), value) {

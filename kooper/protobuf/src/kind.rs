@@ -92,7 +92,7 @@ impl Kind {
     ///
     /// If a member has a value of the wrong type.
     pub fn encode(self, object: &Value) -> Result<Vec<u8>, EncodeError> {
-        let mut bytes = encode::Backward::default();
+        let mut bytes = encode::ReverseWriter::default();
         let end = bytes.len();
         encode::message(&mut bytes, self.message(), object)?;
         bytes.length(2, end);
@@ -104,7 +104,7 @@ impl Kind {
 
     /// The envelope before the object.
     pub(crate) fn head(self) -> Vec<u8> {
-        let mut bytes = encode::Backward::default();
+        let mut bytes = encode::ReverseWriter::default();
         let end = bytes.len();
         bytes.bytes(2, self.name().as_bytes());
         bytes.bytes(1, self.api_version().as_bytes());

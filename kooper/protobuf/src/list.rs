@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::encode::{self, Backward};
+use crate::encode::{self, ReverseWriter};
 use crate::error::EncodeError;
 use crate::kind::{Kind, TAIL};
 
@@ -27,7 +27,7 @@ impl List {
     /// If a member has a value of the wrong type.
     pub fn push(&mut self, item: &Value) -> Result<(), EncodeError> {
         const ITEMS: u32 = 2;
-        let mut bytes = Backward::default();
+        let mut bytes = ReverseWriter::default();
         if let Some(field) = self.kind.message().field(ITEMS) {
             encode::message(&mut bytes, field.message(), item)?;
         }
@@ -42,7 +42,7 @@ impl List {
     ///
     /// If the metadata has a value of the wrong type.
     pub fn finish(self, metadata: &Value) -> Result<impl Iterator<Item = Vec<u8>> + Send + use<>, EncodeError> {
-        let mut bytes = Backward::default();
+        let mut bytes = ReverseWriter::default();
         if let Some(field) = self.kind.message().field(1) {
             encode::message(&mut bytes, field.message(), metadata)?;
         }

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use crate::encode::Backward;
+use crate::encode::ReverseWriter;
 use crate::envelope::each;
 use crate::error::DecodeError;
 use crate::wire::Span;
@@ -46,7 +46,7 @@ impl<'a> Event<'a> {
 
     /// Appends the event with its length.
     pub fn write(&self, to: &mut Vec<u8>) {
-        let mut bytes = Backward::default();
+        let mut bytes = ReverseWriter::default();
         bytes.bytes(1, self.object);
         bytes.length(2, 0);
         bytes.bytes(1, self.kind.as_bytes());

@@ -2,13 +2,13 @@
 
 use serde_json::Value;
 
-use super::{Backward, embedded};
+use super::{ReverseWriter, embedded};
 use crate::error::{EncodeError, Place};
 use crate::table::{Field, Type};
 use crate::time;
 
 /// Encodes the contents of such a message.
-pub(super) fn value(to: &mut Backward, place: Place, field: Field, value: &Value) -> Result<(), EncodeError> {
+pub(super) fn value(to: &mut ReverseWriter, place: Place, field: Field, value: &Value) -> Result<(), EncodeError> {
     let wrong = |expected| EncodeError::new(place, expected, value);
     match (field.of(), value) {
         (Type::Time | Type::MicroTime, Value::Null) => {}
@@ -55,13 +55,13 @@ pub(super) fn value(to: &mut Backward, place: Place, field: Field, value: &Value
     Ok(())
 }
 
-fn int_or_string(to: &mut Backward, of: u64, number: i32, text: &str) {
+fn int_or_string(to: &mut ReverseWriter, of: u64, number: i32, text: &str) {
     to.bytes(3, text.as_bytes());
     to.varint(2, i64::from(number) as u64);
     to.varint(1, of);
 }
 
-fn strings(to: &mut Backward, place: Place, number: u32, items: &[Value]) -> Result<(), EncodeError> {
+fn strings(to: &mut ReverseWriter, place: Place, number: u32, items: &[Value]) -> Result<(), EncodeError> {
     for item in items.iter().rev() {
         let text = item.as_str().ok_or_else(|| EncodeError::new(place, "a string", item))?;
         to.bytes(number, text.as_bytes());

@@ -2,12 +2,12 @@
 
 /// Messages are written from their end, because the length of each is before it.
 #[derive(Debug, Default)]
-pub(crate) struct Backward {
+pub(crate) struct ReverseWriter {
     /// In the wrong order.
     reversed: Vec<u8>,
 }
 
-impl Backward {
+impl ReverseWriter {
     /// The number of bytes written so far. The next bytes are put before them.
     pub(crate) fn len(&self) -> usize {
         self.reversed.len()
@@ -62,11 +62,11 @@ impl Backward {
 
 #[cfg(test)]
 mod tests {
-    use super::Backward;
+    use super::ReverseWriter;
 
     #[test]
     fn fields_are_in_the_order_of_the_wire() {
-        let mut bytes = Backward::default();
+        let mut bytes = ReverseWriter::default();
         bytes.fixed64(4, 1.0_f64.to_bits());
         bytes.varint(3, 300);
         let end = bytes.len();
