@@ -62,6 +62,8 @@ pub mod internal {
         pub use crate::schema::{KindOf, OtherKind, may_have_field};
     }
     pub mod three_way_merge {
-        pub use crate::three_way_merge::{changed_fields, essence, impose, merge, merge_patch, three_way_merge};
+        pub use crate::three_way_merge::{
+            apply_given_values, changed_fields, merge, merge_patch, three_way_merge, without_volatile_fields,
+        };
     }
 }

@@ -143,7 +143,7 @@ fn are_distinct<'a>(values: impl Iterator<Item = &'a Value>, number: usize) -> b
 const ATOMIC: [&str; 3] = ["matchLabels", "nodeSelector", "selector"];
 
 /// Sets the fields that an apply states to the values that the server gives them.
-pub fn impose(stated: &Value, given: &Value, onto: &mut Value) {
+pub fn apply_given_values(stated: &Value, given: &Value, onto: &mut Value) {
     match (stated, given, onto) {
         (Value::Object(stated), Value::Object(given), Value::Object(onto)) => {
             for (field, stated) in stated {
@@ -156,7 +156,7 @@ pub fn impose(stated: &Value, given: &Value, onto: &mut Value) {
                 if ATOMIC.contains(&field.as_str()) || is_list_of_values() {
                     onto.clone_from(given);
                 } else {
-                    impose(stated, given, onto);
+                    apply_given_values(stated, given, onto);
                 }
             }
         }
@@ -168,7 +168,7 @@ pub fn impose(stated: &Value, given: &Value, onto: &mut Value) {
             for stated in stated {
                 let Some(given) = given.iter().find(|one| same(one, stated)) else { continue };
                 match onto.iter_mut().find(|one| same(one, stated)) {
-                    Some(onto) => impose(stated, given, onto),
+                    Some(onto) => apply_given_values(stated, given, onto),
                     None => onto.push(given.clone()),
                 }
             }
@@ -223,7 +223,7 @@ pub fn merge(onto: &mut Value, patch: &Value, keyed: bool) {
 
 /// An object without the fields that any write may change.
 #[must_use]
-pub fn essence(object: &Value) -> Value {
+pub fn without_volatile_fields(object: &Value) -> Value {
     let mut object = object.clone();
     if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
         metadata.retain(|field, _| !VOLATILE.contains(&field.as_str()));
@@ -236,7 +236,7 @@ pub fn essence(object: &Value) -> Value {
 pub fn changed_fields(before: &Value, after: &Value) -> Vec<String> {
     let nothing = Map::new();
     let fields = |object: &'_ Value| object.as_object().cloned().unwrap_or_default();
-    let (before, after) = (fields(&essence(before)), fields(&essence(after)));
+    let (before, after) = (fields(&without_volatile_fields(before)), fields(&without_volatile_fields(after)));
     let mut changed = BTreeSet::new();
     for field in before.keys().chain(after.keys()) {
         let (one, other) = (before.get(field), after.get(field));
@@ -261,7 +261,7 @@ mod tests {
 
     use super::*;
 
-    fn grafted(from: &Value, to: &Value, mut onto: Value) -> Value {
+    fn three_way(from: &Value, to: &Value, mut onto: Value) -> Value {
         three_way_merge(from, to, &mut onto);
         onto
     }
@@ -271,7 +271,7 @@ mod tests {
         let from = json!({"a": 1, "b": {"c": 1, "d": 1}, "gone": 1});
         let to = json!({"a": 1, "b": {"c": 2, "d": 1}, "new": 1});
         let onto = json!({"a": 5, "b": {"c": 1, "d": 7}, "gone": 1, "own": 1});
-        assert_eq!(grafted(&from, &to, onto), json!({"a": 5, "b": {"c": 2, "d": 7}, "own": 1, "new": 1}));
+        assert_eq!(three_way(&from, &to, onto), json!({"a": 5, "b": {"c": 2, "d": 7}, "own": 1, "new": 1}));
     }
 
     #[test]
@@ -280,21 +280,21 @@ mod tests {
         let onto = json!([condition("A", "True"), condition("B", "True")]);
         let to = json!([condition("A", "False")]);
         assert_eq!(
-            grafted(&json!([condition("A", "True")]), &to, onto),
+            three_way(&json!([condition("A", "True")]), &to, onto),
             json!([condition("A", "False"), condition("B", "True")])
         );
-        assert_eq!(grafted(&json!(["x"]), &json!(["x", "y"]), json!(["z", "x"])), json!(["z", "x", "y"]));
-        assert_eq!(grafted(&json!(["x"]), &json!([]), json!(["z", "x"])), json!(["z"]));
+        assert_eq!(three_way(&json!(["x"]), &json!(["x", "y"]), json!(["z", "x"])), json!(["z", "x", "y"]));
+        assert_eq!(three_way(&json!(["x"]), &json!([]), json!(["z", "x"])), json!(["z"]));
         // Nothing distinguishes them.
-        assert_eq!(grafted(&json!([[1]]), &json!([[2]]), json!([[3]])), json!([[2]]));
-        assert_eq!(grafted(&Value::Null, &json!({"a": [1]}), json!({"b": 1})), json!({"a": [1], "b": 1}));
+        assert_eq!(three_way(&json!([[1]]), &json!([[2]]), json!([[3]])), json!([[2]]));
+        assert_eq!(three_way(&Value::Null, &json!({"a": [1]}), json!({"b": 1})), json!({"a": [1], "b": 1}));
     }
 
     #[test]
     fn a_list_with_equal_values_is_replaced_as_a_whole() {
         let (from, to) = (json!(["-v", "1", "-x", "2"]), json!(["-v", "1", "-x", "1"]));
-        assert_eq!(grafted(&from, &to, json!(["-v", "1", "-x", "2", "-y"])), to);
-        assert_eq!(grafted(&json!(["a"]), &json!(["a", "a"]), json!(["a", "b"])), json!(["a", "a"]));
+        assert_eq!(three_way(&from, &to, json!(["-v", "1", "-x", "2", "-y"])), to);
+        assert_eq!(three_way(&json!(["a"]), &json!(["a", "a"]), json!(["a", "b"])), json!(["a", "a"]));
     }
 
     #[test]
@@ -304,7 +304,7 @@ mod tests {
         let to = json!([entry("c", &json!("new")), entry("b", &json!("x")), entry("a", &Value::Null)]);
         let onto = json!([{"name": "a", "more": 1}, {"name": "b"}]);
         let expected = json!([{"name": "c", "note": "new"}, {"name": "b", "note": "x"}, {"name": "a", "more": 1}]);
-        assert_eq!(grafted(&from, &to, onto), expected);
+        assert_eq!(three_way(&from, &to, onto), expected);
     }
 
     #[test]
@@ -320,10 +320,10 @@ mod tests {
                 json!([{"path": "/a", "more": 1}, {"path": "/c"}, {"path": "/b", "more": 2}]),
             ),
         ] {
-            assert_eq!(grafted(&from, &to, onto.clone()), expected, "{to}");
+            assert_eq!(three_way(&from, &to, onto.clone()), expected, "{to}");
         }
         let other = json!([{"path": "/x", "more": 1}, {"path": "/b", "more": 2}]);
-        assert_eq!(grafted(&from, &json!([{"path": "/b"}]), other), json!([{"path": "/b"}]));
+        assert_eq!(three_way(&from, &json!([{"path": "/b"}]), other), json!([{"path": "/b"}]));
     }
 
     #[test]

@@ -96,7 +96,7 @@ pub(crate) fn warnings(kind: &Kind, object: &Value, present: Option<&Value>) -> 
 }
 
 /// The state of an object with what is stored, but not read.
-pub(crate) fn revealed(kind: &Kind, mut shown: Value, stored: &Traits) -> Value {
+pub(crate) fn with_hidden_value(kind: &Kind, mut shown: Value, stored: &Traits) -> Value {
     if let Some(hidden) = &stored.hidden {
         registry::of(kind).reveal(&mut shown, hidden);
     }

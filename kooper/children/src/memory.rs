@@ -170,7 +170,7 @@ impl SlotMemory {
             let before = known.state.replace(state.clone());
             let has_new_name = before.as_ref().map(SlotState::name) != Some(state.name());
             if has_new_name {
-                uncount(counts, slot, before.as_ref());
+                decrement(counts, slot, before.as_ref());
                 *counts.entry((slot, state.name())).or_default() += 1;
             }
             changed.push((slot, has_new_name));
@@ -223,7 +223,7 @@ impl SlotMemory {
         memory.children.remove(owner);
         memory.kept.remove(owner);
         let slots = memory.owners.remove(owner).unwrap_or_default();
-        slots.iter().enumerate().for_each(|(slot, of)| uncount(&mut memory.counts, slot, of.state.as_ref()));
+        slots.iter().enumerate().for_each(|(slot, of)| decrement(&mut memory.counts, slot, of.state.as_ref()));
     }
 
     fn leave(&self, owner: &ObjectKey) {
@@ -279,7 +279,7 @@ impl Memory {
     }
 }
 
-fn uncount(counts: &mut HashMap<(usize, &'static str), usize>, slot: usize, state: Option<&SlotState>) {
+fn decrement(counts: &mut HashMap<(usize, &'static str), usize>, slot: usize, state: Option<&SlotState>) {
     if let Some(count) = state.and_then(|state| counts.get_mut(&(slot, state.name()))) {
         *count = count.saturating_sub(1);
     }

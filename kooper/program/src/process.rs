@@ -46,7 +46,7 @@ impl Process {
         let used = clock_gettime(ClockId::ProcessCPUTime);
         let used = used.tv_sec as f64 + used.tv_nsec as f64 / 1e9;
         self.cpu.inc_by((used - self.cpu.get()).max(0.0));
-        if let Some(bytes) = fs::read_to_string("/proc/self/status").ok().and_then(|status| resident(&status)) {
+        if let Some(bytes) = fs::read_to_string("/proc/self/status").ok().and_then(|status| resident_bytes(&status)) {
             self.memory.set(bytes as f64);
         }
         if let Ok(files) = fs::read_dir("/proc/self/fd") {
@@ -59,7 +59,7 @@ impl Process {
 }
 
 /// The resident memory in bytes, from `/proc/self/status`.
-fn resident(status: &str) -> Option<u64> {
+fn resident_bytes(status: &str) -> Option<u64> {
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
     let kibibytes: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
     kibibytes.checked_mul(1024)
@@ -105,8 +105,8 @@ mod tests {
 
     #[test]
     fn the_resident_memory_is_in_bytes() {
-        assert_eq!(resident("VmHWM:\t   2000 kB\nVmRSS:\t    1000 kB\n"), Some(1_024_000));
-        assert_eq!(resident("VmRSS:\t many kB\n"), None);
-        assert_eq!(resident(""), None);
+        assert_eq!(resident_bytes("VmHWM:\t   2000 kB\nVmRSS:\t    1000 kB\n"), Some(1_024_000));
+        assert_eq!(resident_bytes("VmRSS:\t many kB\n"), None);
+        assert_eq!(resident_bytes(""), None);
     }
 }

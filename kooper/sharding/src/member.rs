@@ -450,7 +450,7 @@ impl Member {
     }
 
     /// Campaigns for a slot.
-    fn sit(&mut self, slot: u8, now: Moment) {
+    fn campaign_for(&mut self, slot: u8, now: Moment) {
         let Options { identity, mark, terms, .. } = &self.options;
         let me = Candidate { identity: Arc::clone(identity), mark: Arc::clone(mark), previous: Vec::new() };
         let mut state = LeaseState::new(me, *terms, now);

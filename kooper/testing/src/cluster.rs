@@ -3,7 +3,7 @@
 mod arguments;
 mod body;
 mod controllers;
-mod mortal;
+mod kill_layer;
 mod real;
 mod role;
 mod run;
@@ -34,8 +34,8 @@ pub use arguments::LiveArguments;
 #[doc(hidden)]
 pub use body::{paused_test, test};
 pub(super) use body::{program, runtime};
+pub(super) use kill_layer::{KILLED, kill_layer};
 pub use kooper_runtime::internal::object::named::Named;
-pub(super) use mortal::{KILLED, mortal};
 pub use run::Running;
 use server::Server;
 pub(super) use settle::{State, Unsettled, is_noise, is_paused};
@@ -394,8 +394,8 @@ impl Cluster {
     fn api<T: Kind>(&self, namespace: Option<&str>) -> Api<DynamicObject> {
         let resource = ApiResource::erase::<T>(&());
         match namespace.filter(|_| KindInfo::of::<T>().namespaced) {
-            Some(namespace) => Api::namespaced_with(self.server.witness(), namespace, &resource),
-            None => Api::all_with(self.server.witness(), &resource),
+            Some(namespace) => Api::namespaced_with(self.server.test_client(), namespace, &resource),
+            None => Api::all_with(self.server.test_client(), &resource),
         }
     }
 

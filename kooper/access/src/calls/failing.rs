@@ -101,7 +101,7 @@ const REPORT: Duration = Duration::from_secs(10);
 
 impl Failures {
     /// Returns the time since the first of these failures.
-    pub(super) fn lasted(&self) -> Duration {
+    pub(super) fn duration(&self) -> Duration {
         self.since.elapsed()
     }
 
@@ -128,7 +128,7 @@ impl Failures {
 
 impl SameError {
     /// Returns the time since the first of these calls failed.
-    pub(super) fn lasted(&self) -> Duration {
+    pub(super) fn duration(&self) -> Duration {
         self.since.elapsed()
     }
 }
@@ -243,7 +243,7 @@ mod tests {
         tokio::time::advance(Duration::from_secs(90)).await;
         failing.note(&key("a"), "unfit");
         let failures = failing.forget(&key("a")).unwrap();
-        assert_eq!((failures.calls, failures.lasted()), (2, Duration::from_secs(90)));
+        assert_eq!((failures.calls, failures.duration()), (2, Duration::from_secs(90)));
         assert_eq!(failing.forget(&key("a")), None, "it is reported once");
     }
 
@@ -253,7 +253,7 @@ mod tests {
         let note = |error: &str| {
             failing.note(&key("a"), error);
             let failures = failing.get(&key("a")).unwrap();
-            (failures.is_logged, failures.same().calls, failures.same().lasted())
+            (failures.is_logged, failures.same().calls, failures.same().duration())
         };
         let second = Duration::from_secs(1);
         assert_eq!(note("shut"), (true, 1, Duration::ZERO));

@@ -240,7 +240,7 @@ impl Reporter {
 
     /// Reports on a key that its calls succeed again.
     fn report_recovery(&self, attempt: &Attempt, failures: Failures) {
-        let (calls, lasted) = (failed_calls(failures.calls), rounded(failures.lasted()));
+        let (calls, lasted) = (failed_calls(failures.calls), rounded(failures.duration()));
         attempt.span.in_scope(
             || tracing::info!(target: TARGET, key = %attempt.key, "it succeeds again after {calls} in {lasted}"),
         );
@@ -266,7 +266,7 @@ const LASTS: Duration = Duration::from_secs(1);
 /// Returns whether a failure is reported on the object now.
 fn is_due(failures: Failures, NextRun { retried, next, forbidden, .. }: NextRun) -> bool {
     let waits = forbidden || !retried || next.is_none_or(|next| next >= LASTS);
-    failures.is_outdated(next) && (waits || failures.lasted() >= LASTS)
+    failures.is_outdated(next) && (waits || failures.duration() >= LASTS)
 }
 
 /// Reports that other keys are retried, because one that lacked the same permission has recovered.
@@ -281,7 +281,7 @@ fn report_release(key: &ObjectKey, released: usize) {
 fn repeated(same: SameError) -> String {
     match same.calls {
         0 | 1 => String::new(),
-        calls => format!(" ({calls} times in {})", rounded(same.lasted())),
+        calls => format!(" ({calls} times in {})", rounded(same.duration())),
     }
 }
 

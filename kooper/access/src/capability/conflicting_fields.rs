@@ -59,9 +59,9 @@ impl ResourceClient<'_> {
         }
         // An edit, in this call or in one that was interrupted, may have set applied fields. They are applied now,
         // so only the apply should own them.
-        let healer = self.healer();
-        if answer.contains(&healer) {
-            match self.edit(key, uid, |live| disown(live, &healer)).await {
+        let repair_manager = self.repair_manager();
+        if answer.contains(&repair_manager) {
+            match self.edit(key, uid, |live| disown(live, &repair_manager)).await {
                 Ok(disowned) => object = disowned.map_or(object, |(disowned, _)| disowned),
                 // The child is applied nevertheless; the next apply finds these fields again.
                 Err(error) if is_lasting(&error) => {
@@ -135,11 +135,11 @@ impl ResourceClient<'_> {
         let mut live = self.read(key, Some(uid)).await?;
         for _ in 0..TRIES {
             let Some(operations) = plan(&live) else { return Ok(None) };
-            let rejected = match self.send_raw(key, Operation::Patch(PatchBody::json(operations), self.healer())).await
-            {
-                Err(error) if matches!(error.code(), Some(409 | 422)) => error,
-                edited => return edited.map(Some),
-            };
+            let rejected =
+                match self.send_raw(key, Operation::Patch(PatchBody::json(operations), self.repair_manager())).await {
+                    Err(error) if matches!(error.code(), Some(409 | 422)) => error,
+                    edited => return edited.map(Some),
+                };
             let now = self.read(key, Some(uid)).await?;
             if now["metadata"]["resourceVersion"] == live["metadata"]["resourceVersion"] {
                 return Err(rejected);
@@ -174,7 +174,7 @@ impl ResourceClient<'_> {
 
     /// The field manager of edits. The one that applies would own the fields
     /// twice.
-    pub(super) fn healer(&self) -> String {
+    pub(super) fn repair_manager(&self) -> String {
         format!("{}/heal", self.controller.field_manager())
     }
 

@@ -70,7 +70,7 @@ impl ResourceClient<'_> {
             let labels: Value =
                 foreign.iter().map(|key| ((*key).to_owned(), Value::Null)).collect::<serde_json::Map<_, _>>().into();
             let patch = PatchBody::merge(json!({"metadata": {"labels": labels}})).of_uid(object.uid());
-            revealed = self.send(key, Operation::Patch(patch, self.healer())).await?;
+            revealed = self.send(key, Operation::Patch(patch, self.repair_manager())).await?;
             let (kind, labels) = (&self.kind.kind, foreign.join("`, `"));
             let text = format!(
                 "the label `{labels}` of {kind} `{key}` was set by another client and has been removed: with it `owns` does \

@@ -50,7 +50,7 @@ struct Rule<M, E> {
 
 impl<M, E: Clone> Rule<M, E> {
     /// Counts one more, and whether it is injected into it.
-    fn strikes(&mut self, seed: u64, address: &str, nth: u64) -> bool {
+    fn is_injected(&mut self, seed: u64, address: &str, nth: u64) -> bool {
         self.seen += 1;
         let FaultTiming { after, times, probability } = self.when;
         let due = self.seen > after && times.is_none_or(|times| self.seen - after <= times);
@@ -67,7 +67,7 @@ fn last<M, E: Clone>(
     let mut struck: Option<&Rule<M, E>> = None;
     // All of them count, also those that another one precedes.
     for rule in rules.iter_mut().filter(|rule| matches(&rule.matcher)) {
-        if rule.strikes(seed, address, nth) {
+        if rule.is_injected(seed, address, nth) {
             struck = Some(rule);
         }
     }

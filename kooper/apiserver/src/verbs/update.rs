@@ -85,7 +85,7 @@ pub(super) async fn write(
             meta::of(&mut object).remove("resourceVersion");
             return create::create_object(call, object, options, track).await;
         };
-        let present = prepare::revealed(kind, served(kind, &stored), stored.traits());
+        let present = prepare::with_hidden_value(kind, served(kind, &stored), stored.traits());
         let wanted = next(&present)?;
         check_version(call, &wanted, &stored, options.dry_run)?;
         let sent = WriteOptions::review(call.request, "UpdateOptions");

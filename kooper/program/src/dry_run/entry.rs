@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::Difference;
 use super::request::Id;
-use kooper_access::internal::three_way_merge::{essence, impose, merge, three_way_merge};
+use kooper_access::internal::three_way_merge::{apply_given_values, merge, three_way_merge, without_volatile_fields};
 
 /// The resource version of objects that only exist in the dry run.
 pub(super) const UNSTORED: &str = "0";
@@ -133,7 +133,7 @@ impl Entry {
         for layer in &self.layers {
             three_way_merge(&layer.from, &layer.to, &mut now);
             if let Some(stated) = &layer.stated {
-                impose(stated, &layer.to, &mut now);
+                apply_given_values(stated, &layer.to, &mut now);
             }
         }
         if !self.is_stored() {
@@ -181,9 +181,13 @@ impl Entry {
 
     /// Returns `true` if reads or the summary need the entry.
     pub(super) fn is_needed(&self) -> bool {
-        let essence = |state: &Option<Value>| state.as_ref().map(essence);
-        let now = essence(&self.now);
-        self.blind || self.is_another() || self.is_shared() || now != essence(&self.base) || now != essence(&self.begin)
+        let without_volatile_fields = |state: &Option<Value>| state.as_ref().map(without_volatile_fields);
+        let now = without_volatile_fields(&self.now);
+        self.blind
+            || self.is_another()
+            || self.is_shared()
+            || now != without_volatile_fields(&self.base)
+            || now != without_volatile_fields(&self.begin)
     }
 
     /// Returns `true` if one field manager has applied the object here and another one in the
@@ -211,8 +215,8 @@ impl Entry {
 
     /// Returns the change since the beginning of the pass, or `None` if there is none.
     pub(super) fn difference(&self, id: Id) -> Option<Difference> {
-        let essence = |state: &Option<Value>| state.as_ref().map(essence);
-        let (mut before, mut after) = (essence(&self.begin), essence(&self.now));
+        let without_volatile_fields = |state: &Option<Value>| state.as_ref().map(without_volatile_fields);
+        let (mut before, mut after) = (without_volatile_fields(&self.begin), without_volatile_fields(&self.now));
         let uid = |state: &Option<Value>| state.as_ref().map(|object| object["metadata"]["uid"].clone());
         if let (Some(before), Some(after)) = (&mut before, &mut after)
             && uid(&self.begin) != uid(&self.now)

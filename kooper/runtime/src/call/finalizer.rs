@@ -138,7 +138,7 @@ impl Finalizing {
             let Some(now) = self.set(&object, &wanted, &call).await? else { return Ok(Action::done()) };
             object = now;
         }
-        Err(self.contended(object.key()))
+        Err(self.contention(object.key()))
     }
 
     /// Calls `cleanup` if the object has our finalizer, and removes that if it is done. A newer version of the object may
@@ -162,10 +162,10 @@ impl Finalizing {
             let Some(now) = self.set(&object, &wanted, &call).await? else { return Ok(Action::done()) };
             object = now;
         }
-        Err(self.contended(object.key()))
+        Err(self.contention(object.key()))
     }
 
-    fn contended(&self, key: &ObjectKey) -> Failure {
+    fn contention(&self, key: &ObjectKey) -> Failure {
         let resource = self.lookup.kind.resource();
         boxed(format!("{resource} {key} changes faster than its finalizers can be set ({CONFLICTS} attempts)"))
     }

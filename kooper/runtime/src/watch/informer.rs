@@ -466,7 +466,7 @@ impl Informer {
         }
         tokio::select! {
             biased;
-            () = self.forgo(is_refused && is_first), if is_waived => {}
+            () = self.report_unawaited(is_refused && is_first), if is_waived => {}
             () = tokio::time::sleep(wait) => {}
         }
     }

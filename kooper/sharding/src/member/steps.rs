@@ -155,7 +155,7 @@ impl Member {
             None => None,
         };
         match self.slots.free(except, &self.map) {
-            Some(slot) => self.sit(slot, now),
+            Some(slot) => self.campaign_for(slot, now),
             None if self.slots.are_full(now) => self.standby = Some(Standby::Full),
             None => {}
         }

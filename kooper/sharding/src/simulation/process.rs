@@ -34,7 +34,7 @@ impl SimClock {
     }
 
     /// The true time at which this clock shows `moment`.
-    pub(super) fn truly(&self, moment: Duration) -> Duration {
+    pub(super) fn true_time(&self, moment: Duration) -> Duration {
         let local = moment.saturating_sub(self.offset).min(Duration::from_secs(1_000_000));
         local.div_f64(self.rate) + Duration::from_nanos(10)
     }

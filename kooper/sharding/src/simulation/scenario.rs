@@ -96,8 +96,8 @@ pub(super) enum SimEvent {
     Wake(usize, u64),
     Arrive(usize, usize, u64, Request),
     Answer(usize, usize, u64, Option<Answer>),
-    SeesMap(usize, MapRecord),
-    SeesSlot(usize, u8, SlotRecord),
+    MapDelivered(usize, MapRecord),
+    SlotDelivered(usize, u8, SlotRecord),
     Warmed(usize, Shard),
     Begin(usize),
     /// A write of a call reaches the fence.

@@ -137,7 +137,7 @@ impl World {
             && let Some(((at, _), event)) = self.events.pop_first()
         {
             self.now = at;
-            self.happen(event);
+            self.handle(event);
             if let Some(broken) = self.broken.take() {
                 return Err(format!("{broken} at {:.6} s", at.as_secs_f64()));
             }
@@ -162,12 +162,12 @@ impl World {
         self.at(at, SimEvent::Wake(who, self.processes[who].wake));
     }
 
-    fn happen(&mut self, event: SimEvent) {
+    fn handle(&mut self, event: SimEvent) {
         let who = match &event {
             SimEvent::Wake(who, _)
             | SimEvent::Answer(who, ..)
-            | SimEvent::SeesMap(who, _)
-            | SimEvent::SeesSlot(who, ..)
+            | SimEvent::MapDelivered(who, _)
+            | SimEvent::SlotDelivered(who, ..)
             | SimEvent::Warmed(who, _)
             | SimEvent::Begin(who)
             | SimEvent::Write(who, _)
@@ -185,11 +185,11 @@ impl World {
             SimEvent::Wake(..) => {}
             SimEvent::Arrive(who, lane, id, request) => self.arrive(who, lane, id, request),
             SimEvent::Answer(who, lane, id, answer) => self.answered(who, lane, id, answer),
-            SimEvent::SeesMap(who, record) => {
+            SimEvent::MapDelivered(who, record) => {
                 let process = &mut self.processes[who];
                 process.member.handle_map_event(process.clock.at(self.now), record);
             }
-            SimEvent::SeesSlot(who, slot, record) => {
+            SimEvent::SlotDelivered(who, slot, record) => {
                 let process = &mut self.processes[who];
                 process.member.handle_slot_event(slot, process.clock.at(self.now), record);
             }
@@ -283,7 +283,7 @@ impl World {
                 continue;
             }
             let process = &self.processes[who];
-            let at = process.clock.truly(until.max(now));
+            let at = process.clock.true_time(until.max(now));
             return self.wake(who, at.min(self.now + Duration::from_secs(100)));
         }
         self.broken = Some(format!("{who} spins"));
@@ -296,7 +296,7 @@ impl World {
         let id = self.next;
         let process = &mut self.processes[who];
         let sent = process.clock.at(self.now);
-        let timeout = process.clock.truly(sent + self.configuration.terms.patience());
+        let timeout = process.clock.true_time(sent + self.configuration.terms.patience());
         process.lanes[lane] = Some(InFlight { id, sent, request: request.clone() });
         let is_cut = lane == 2 && self.now < process.faults.no_map;
         if let Some(travel) = process.faults.request(self.now, &mut self.rng).filter(|_| !is_cut) {
@@ -369,7 +369,7 @@ impl World {
 
     fn tell_map(&mut self, stored: &MapRecord) {
         for who in 0..self.processes.len() {
-            self.tell(who, SimEvent::SeesMap(who, stored.clone()));
+            self.deliver(who, SimEvent::MapDelivered(who, stored.clone()));
         }
     }
 
@@ -390,7 +390,7 @@ impl World {
         if self.configuration.watches_slots {
             for who in 0..self.processes.len() {
                 if self.processes[who].member.to_watch().contains(&slot) {
-                    self.tell(who, SimEvent::SeesSlot(who, slot, stored.clone()));
+                    self.deliver(who, SimEvent::SlotDelivered(who, slot, stored.clone()));
                 }
             }
         }
@@ -398,9 +398,9 @@ impl World {
     }
 
     /// Sends an event to a watch; events arrive in order.
-    fn tell(&mut self, who: usize, event: SimEvent) {
+    fn deliver(&mut self, who: usize, event: SimEvent) {
         let process = &mut self.processes[who];
-        let is_watched = matches!(event, SimEvent::SeesMap(..) | SimEvent::SeesSlot(..));
+        let is_watched = matches!(event, SimEvent::MapDelivered(..) | SimEvent::SlotDelivered(..));
         let is_cut = is_watched && self.now < process.faults.no_map;
         if !process.is_alive || is_cut {
             return;

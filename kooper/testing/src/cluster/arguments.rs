@@ -106,7 +106,7 @@ impl<O: Kind, S: Send + Sync + 'static> LiveArguments<O, S> {
             &GroupVersionKind::gvk(&kind.group, &kind.version, &kind.kind),
             &kind.plural,
         );
-        let client = self.cluster.server.witness();
+        let client = self.cluster.server.test_client();
         // Other tests have namespaces of their own on the real server.
         let api: Api<DynamicObject> = match self.cluster.server.is_shared() && kind.namespaced {
             true => Api::namespaced_with(client, self.cluster.namespace(), &resource),

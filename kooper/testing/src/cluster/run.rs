@@ -7,7 +7,7 @@ use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::{Cluster, PROGRAM, mortal, pause, role};
+use super::{Cluster, PROGRAM, kill_layer, pause, role};
 use kooper_access::controller::operator::Builder;
 use kooper_access::internal::crd::{annotated, merged};
 use kooper_access::{Controller, Operator, RunError};
@@ -61,7 +61,7 @@ impl Cluster {
         self.prepare(&mut controllers).await?;
         let (health, dead) = (Health::default(), CancellationToken::new());
         let operator = self.operator(self.controllers_client()?, controllers);
-        let operator = operator.client_layer(mortal(dead.clone())).health(health.clone()).build()?;
+        let operator = operator.client_layer(kill_layer(dead.clone())).health(health.clone()).build()?;
         let stop = CancellationToken::new();
         let ended = tokio::spawn(operator.run(stop.clone()));
         let mut running = Running {
@@ -141,7 +141,7 @@ impl Cluster {
         for crd in merged(controllers.iter().filter_map(Controller::crd).map(|(crd, _)| crd)).into_values() {
             self.install_crd(&annotated(crd, "test", "0.0.0")).await?;
         }
-        role::apply(&self.server.witness(), namespace, controllers).await
+        role::apply(&self.server.test_client(), namespace, controllers).await
     }
 
     /// The operator of a new process.
@@ -191,7 +191,7 @@ impl Running {
         self.join().await?;
         #[cfg(feature = "webhooks")]
         if let Some((served, cluster)) = self.served.take() {
-            served.remove(&cluster.server.witness()).await?;
+            served.remove(&cluster.server.test_client()).await?;
         }
         if early { Err("the controllers had ended before they were stopped".into()) } else { Ok(()) }
     }

@@ -23,7 +23,7 @@ pub(super) struct Server {
     backend: Backend,
     namespace: String,
     client: Client,
-    witness: Client,
+    test_client: Client,
     controllers: Controllers,
     /// Simulates the scheduler, the kubelet and, if needed, the controllers of workloads.
     simulation: Simulation,
@@ -66,7 +66,7 @@ impl Server {
     async fn embedded() -> Result<Self> {
         let server = ApiServer::start().await?;
         server.faults().spare(WITNESS);
-        let witness = server.client_of(User::new(WITNESS, &["system:masters"]));
+        let test_client = server.client_of(User::new(WITNESS, &["system:masters"]));
         let client = server.client();
         let simulation = Simulation::when_needed(&server);
         let backend = Backend::Embedded(Box::new(server));
@@ -74,7 +74,7 @@ impl Server {
             backend,
             namespace: "default".to_owned(),
             client,
-            witness,
+            test_client,
             controllers: Controllers::default(),
             simulation,
             _collection: None,
@@ -87,7 +87,7 @@ impl Server {
         let server = RealServer::shared().await?;
         let namespace = server.create_namespace().await?;
         let client = server.client(&namespace, None)?;
-        let witness = client.clone();
+        let test_client = client.clone();
         let simulation = Simulation::beside(&client, &namespace, server.has_controllers());
         let _collection =
             (!server.has_controllers()).then(|| Simulation::collecting(&client, &namespace, RealServer::is_of_tests));
@@ -95,7 +95,7 @@ impl Server {
             backend: Backend::Real(server),
             namespace,
             client,
-            witness,
+            test_client,
             controllers: Controllers::default(),
             simulation,
             _collection,
@@ -137,8 +137,8 @@ impl Server {
     }
 
     /// The client of the test's own requests, which meet no faults.
-    pub(super) fn witness(&self) -> Client {
-        self.witness.clone()
+    pub(super) fn test_client(&self) -> Client {
+        self.test_client.clone()
     }
 
     /// A client of a ServiceAccount in the test's namespace.

@@ -17,7 +17,7 @@ use super::children::{self, RemainingChild, slot, with_slot};
 use super::end::content;
 use super::problem::Problem;
 use super::trial::{Trial, WriteFault};
-use crate::cluster::{KILLED, is_noise, mortal};
+use crate::cluster::{KILLED, is_noise, kill_layer};
 use crate::{Cluster, Sent};
 use kooper_runtime::internal::client::{Next, RequestLayer, ResponseBody, boxed, from_fn};
 use kooper_runtime::{BoxError, ObjectKey};
@@ -315,13 +315,13 @@ pub(super) struct StopTokens {
 
 /// Records the writes of a client.
 pub(super) fn layer(cluster: Cluster, ends: StopTokens, recorder: Arc<HistoryRecorder>) -> RequestLayer {
-    let mortal = mortal(ends.dead.clone());
+    let kill_layer = kill_layer(ends.dead.clone());
     from_fn(move |request, server| {
         let (cluster, ends, recorder) = (cluster.clone(), ends.clone(), recorder.clone());
-        let mortal = mortal.layer(server.clone());
+        let kill_layer = kill_layer.layer(server.clone());
         async move {
             if request.method() == Method::GET {
-                return mortal.oneshot(request).await;
+                return kill_layer.oneshot(request).await;
             }
             let (parts, body) = request.into_parts();
             let body = body.collect_bytes().await?;
@@ -330,7 +330,7 @@ pub(super) fn layer(cluster: Cluster, ends: StopTokens, recorder: Arc<HistoryRec
             if is_write(&sent, request.uri().query().unwrap_or_default()) {
                 write(server, &ends, (recorder, cluster), &sent, request).await
             } else {
-                mortal.oneshot(request).await
+                kill_layer.oneshot(request).await
             }
         }
     })

@@ -136,7 +136,7 @@ impl Fixture {
         dead: CancellationToken,
         layers: impl IntoIterator<Item = RequestLayer>,
     ) -> Program {
-        let client = ClientStack::new(self.client.clone()).with([mortal(dead.clone())]).with(layers).client();
+        let client = ClientStack::new(self.client.clone()).with([kill_layer(dead.clone())]).with(layers).client();
         let (running, controllers) = webhooks.start(&client).expect("it starts");
         let health = Health::default();
         let operator = operator.client(client).settings(Motto("keep calm")).health(health.clone());
@@ -249,7 +249,7 @@ impl Drop for Program {
 }
 
 /// The end of a process: running requests are dropped, and no further one is sent.
-fn mortal(dead: CancellationToken) -> RequestLayer {
+fn kill_layer(dead: CancellationToken) -> RequestLayer {
     from_fn(move |request, next| {
         let dead = dead.clone();
         async move {

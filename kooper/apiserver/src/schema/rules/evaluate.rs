@@ -165,7 +165,7 @@ impl Evaluation {
             Ok(message) => {
                 (rule.violation(place, message.unwrap_or_else(|| rule.message.clone())), Walked::Continue(()))
             }
-            Err(why) => (Cause::invalid(rule.blamed(place.path), kind, why), Walked::Break(())),
+            Err(why) => (Cause::invalid(rule.reported_path(place.path), kind, why), Walked::Break(())),
         };
         // An unchanged value may violate rules that are newer.
         if !program.uses_old_self() && place.ratchet.is_unchanged() {
@@ -213,7 +213,7 @@ impl Evaluation {
 
 impl Rule {
     /// The field that a violation is about.
-    fn blamed(&self, path: &str) -> String {
+    fn reported_path(&self, path: &str) -> String {
         match (&self.field_path, path.is_empty()) {
             (Some(below), true) => below.clone(),
             (Some(below), false) if below.starts_with('[') => format!("{path}{below}"),
@@ -223,16 +223,16 @@ impl Rule {
     }
 
     fn violation(&self, place: Place<'_>, message: String) -> Cause {
-        let blamed = self.blamed(place.path);
+        let reported_path = self.reported_path(place.path);
         match self.reason.as_deref() {
-            Some("FieldValueForbidden") => Cause::forbidden(blamed, message),
-            Some("FieldValueRequired") => Cause::required(blamed, message),
-            Some("FieldValueDuplicate") => Cause::duplicate(blamed, place.value),
+            Some("FieldValueForbidden") => Cause::forbidden(reported_path, message),
+            Some("FieldValueRequired") => Cause::required(reported_path, message),
+            Some("FieldValueDuplicate") => Cause::duplicate(reported_path, place.value),
             // The API shows scalars only.
             _ if matches!(place.schema["type"].as_str(), Some("object" | "array")) => {
-                Cause::other("FieldValueInvalid", blamed, format!("Invalid value: {message}"))
+                Cause::other("FieldValueInvalid", reported_path, format!("Invalid value: {message}"))
             }
-            _ => Cause::invalid(blamed, place.value, message),
+            _ => Cause::invalid(reported_path, place.value, message),
         }
     }
 }

@@ -32,7 +32,7 @@ impl LocalClock {
     }
 
     /// The true time at which this clock shows `moment`.
-    pub(super) fn truly(&self, moment: Moment) -> Duration {
+    pub(super) fn true_time(&self, moment: Moment) -> Duration {
         let local = moment.saturating_sub(Duration::from_nanos(self.offset.load(Ordering::Relaxed)));
         Duration::from_nanos((local.as_nanos() as f64 / self.rate).ceil() as u64)
     }

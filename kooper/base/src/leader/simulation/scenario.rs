@@ -95,11 +95,11 @@ pub(super) enum SimEvent {
     Seen(usize, u64, Option<Record>),
     Closed(usize, u64),
     Work(usize),
-    /// A handler's write reaches the fence (`Write`), is sent (`Depart`) and
-    /// reaches the server (`Land`). The last number is that of the term.
+    /// A handler's write reaches the fence (`Write`), is sent (`SendWrite`) and
+    /// reaches the server (`CommitWrite`). The last number is that of the term.
     Write(usize, usize),
-    Depart(usize, usize, Duration),
-    Land(usize),
+    SendWrite(usize, usize, Duration),
+    CommitWrite(usize),
     /// The watchdog checks the term, by its number.
     Overdue(usize, usize),
     Fault(usize),

@@ -83,7 +83,7 @@ impl World {
         while let Some(((at, _), event)) = self.events.pop_first() {
             self.now = at;
             self.truth.store(u64::try_from(at.as_nanos()).unwrap_or(u64::MAX), Ordering::Relaxed);
-            self.happen(event);
+            self.handle(event);
             self.keep_reigns();
             if let Some(broken) = self.broken.take() {
                 return Err(format!("{broken} at {:.6} s", at.as_secs_f64()));
@@ -111,7 +111,7 @@ impl World {
         self.events.insert((at.max(self.now), self.next), event);
     }
 
-    fn happen(&mut self, event: SimEvent) {
+    fn handle(&mut self, event: SimEvent) {
         let who = match &event {
             SimEvent::Wake(who, _)
             | SimEvent::Answer(who, ..)
@@ -120,11 +120,13 @@ impl World {
             | SimEvent::Closed(who, _)
             | SimEvent::Work(who)
             | SimEvent::Write(who, _)
-            | SimEvent::Depart(who, ..)
+            | SimEvent::SendWrite(who, ..)
             | SimEvent::Overdue(who, _) => Some(*who),
-            SimEvent::Arrive(..) | SimEvent::Land(_) | SimEvent::Fault(_) | SimEvent::Restart(_) | SimEvent::Healed => {
-                None
-            }
+            SimEvent::Arrive(..)
+            | SimEvent::CommitWrite(_)
+            | SimEvent::Fault(_)
+            | SimEvent::Restart(_)
+            | SimEvent::Healed => None,
         };
         if let Some(who) = who
             && self.now < self.processes[who].paused
@@ -140,7 +142,7 @@ impl World {
             SimEvent::Opened(who, watch) => {
                 let record = self.server.record.clone();
                 if record.is_some() {
-                    self.tell(who, watch, record);
+                    self.deliver(who, watch, record);
                 }
             }
             SimEvent::Seen(who, watch, record) => {
@@ -168,8 +170,8 @@ impl World {
                 self.at(self.now + pause, SimEvent::Work(who));
             }
             SimEvent::Write(who, sim_term) => self.write(who, sim_term),
-            SimEvent::Depart(who, sim_term, travel) => self.depart(who, sim_term, travel),
-            SimEvent::Land(sim_term) => self.land(sim_term),
+            SimEvent::SendWrite(who, sim_term, travel) => self.send_write(who, sim_term, travel),
+            SimEvent::CommitWrite(sim_term) => self.commit_write(sim_term),
             SimEvent::Overdue(who, sim_term) => self.check_overdue(who, sim_term),
             SimEvent::Fault(index) => self.fault(self.scenario.faults[index].1),
             SimEvent::Restart(who) => {
@@ -291,7 +293,7 @@ impl World {
     fn wait(&mut self, who: usize, until: Duration) {
         let process = &mut self.processes[who];
         let now = process.clock.now();
-        let mut at = process.clock.truly(until);
+        let mut at = process.clock.true_time(until);
         if process.activity == Activity::Campaign && process.watch.is_none() && now >= process.watch_at {
             self.next += 1;
             let watch = self.next;
@@ -314,7 +316,7 @@ impl World {
         let id = self.next;
         let process = &mut self.processes[who];
         let sent = process.clock.now();
-        let timeout = process.clock.truly(sent + process.state.timeout(sent));
+        let timeout = process.clock.true_time(sent + process.state.timeout(sent));
         process.request = Some(SimRequest { id, sent, write: write.clone() });
         if let Some(travel) = process.faults.request(self.now, &mut self.rng) {
             self.at(self.now + travel, SimEvent::Arrive(who, id, write));
@@ -352,7 +354,7 @@ impl World {
                 self.respected(erased, &write.holder);
                 for who in 0..self.processes.len() {
                     if let Some((watch, _)) = self.processes[who].watch {
-                        self.tell(who, watch, Some(record.clone()));
+                        self.deliver(who, watch, Some(record.clone()));
                     }
                 }
                 Ok(record)
@@ -379,7 +381,7 @@ impl World {
     }
 
     /// Sends an event to a watch; events arrive in order.
-    fn tell(&mut self, who: usize, watch: u64, record: Option<Record>) {
+    fn deliver(&mut self, who: usize, watch: u64, record: Option<Record>) {
         let now = self.now;
         let process = &mut self.processes[who];
         let Some(travel) = process.faults.event(now, &mut self.rng) else { return };

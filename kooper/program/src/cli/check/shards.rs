@@ -32,7 +32,7 @@ pub(super) async fn inspect(
         Err(error) if error.is_forbidden() => Vec::new(),
         Err(error) => vec![(Verdict::Missing, error.to_string())],
     };
-    findings.extend(deployments.iter().filter_map(|deployment| crowded(deployment, &leases, place)));
+    findings.extend(deployments.iter().filter_map(|deployment| too_many_replicas(deployment, &leases, place)));
     let name = controller.name();
     findings.into_iter().map(|(verdict, text)| (verdict, format!("shards of controller {name}: {text}"))).collect()
 }
@@ -94,7 +94,7 @@ fn findings(overview: &ShardOverview, leases: &ShardLeases<'_>) -> Vec<(Verdict,
 
 /// The Deployment of this installation has more replicas than can share the shards, with the one that a
 /// rolling update adds.
-fn crowded(deployment: &DynamicObject, leases: &ShardLeases<'_>, place: &Place) -> Option<(Verdict, String)> {
+fn too_many_replicas(deployment: &DynamicObject, leases: &ShardLeases<'_>, place: &Place) -> Option<(Verdict, String)> {
     let namespace = deployment.namespace().unwrap_or_default();
     let account = deployment.labels().get(INSTALLATION);
     let is_own = (&*namespace, account) == (&*place.namespace, Some(&place.account()));
@@ -180,7 +180,7 @@ mod tests {
             let metadata = json!({"namespace": "trade", "name": "shop", "labels": {INSTALLATION: account}});
             let spec = json!({"replicas": replicas, "selector": {}, "template": {}});
             let deployment = serde_json::from_value(json!({"metadata": metadata, "spec": spec})).unwrap();
-            crowded(&deployment, &leases, &place).map(|(_, text)| text)
+            too_many_replicas(&deployment, &leases, &place).map(|(_, text)| text)
         };
         assert_eq!(
             found("shop", 3).as_deref(),

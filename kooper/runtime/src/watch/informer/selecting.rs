@@ -61,7 +61,7 @@ impl Informer {
     }
 
     /// Reports that what joins the selection is not waited for, until it is dropped: the next attempt may be much later.
-    pub(super) async fn forgo(&self, is_listed: bool) {
+    pub(super) async fn report_unawaited(&self, is_listed: bool) {
         let mut changes = self.reselected.clone();
         while let (Some(selection), Some(changes)) = (&self.selection, &mut changes) {
             let joined = *changes.borrow_and_update();

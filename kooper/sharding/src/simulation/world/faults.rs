@@ -92,8 +92,8 @@ impl World {
         self.terms.iter_mut().for_each(|term| *term = seen.min(*term));
         self.restored = Some(self.now);
         self.events.retain(|_, event| {
-            use SimEvent::{Answer, Arrive, SeesMap, SeesSlot};
-            !matches!(event, Arrive(..) | Answer(.., Some(_)) | SeesMap(..) | SeesSlot(..))
+            use SimEvent::{Answer, Arrive, MapDelivered, SlotDelivered};
+            !matches!(event, Arrive(..) | Answer(.., Some(_)) | MapDelivered(..) | SlotDelivered(..))
         });
         let kinds = [
             DisruptionKind::Partition,

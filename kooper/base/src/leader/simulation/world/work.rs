@@ -35,12 +35,12 @@ impl World {
                 _ if left.is_zero() => {}
                 Some(sim_term) if sim_term.term == term && sim_term.until == until => {}
                 Some(sim_term) if sim_term.term == term => {
-                    (sim_term.until, sim_term.ends) = (until, process.clock.truly(until));
+                    (sim_term.until, sim_term.ends) = (until, process.clock.true_time(until));
                 }
                 _ => {
                     let by = Arc::clone(process.state.identity());
                     process.sim_term = Some(self.sim_terms.len());
-                    self.sim_terms.push(SimTerm { by, term, until, ends: process.clock.truly(until) });
+                    self.sim_terms.push(SimTerm { by, term, until, ends: process.clock.true_time(until) });
                 }
             }
         }
@@ -113,11 +113,11 @@ impl World {
 
     /// The handler's write reaches the fence.
     pub(super) fn write(&mut self, who: usize, sim_term: usize) {
-        if !self.lives(who, sim_term) {
+        if !self.is_same_process(who, sim_term) {
             return;
         }
         let unfenced = self.scenario.mutant == Some(Mutant::EarlyLook);
-        if !self.leads(who, sim_term) && !unfenced {
+        if !self.is_leading(who, sim_term) && !unfenced {
             self.summary.fenced += 1;
             return;
         }
@@ -125,17 +125,17 @@ impl World {
         if let Some(travel) = self.processes[who].faults.request(self.now, &mut self.handler_rng) {
             // The early check is the only fault of such a write.
             let waits = if unfenced { Duration::ZERO } else { self.handler_rng.within(travel) };
-            self.at(self.now + waits, SimEvent::Depart(who, sim_term, travel - waits));
+            self.at(self.now + waits, SimEvent::SendWrite(who, sim_term, travel - waits));
         }
     }
 
     /// The write is sent, unless the fence aborted it while it waited.
-    pub(super) fn depart(&mut self, who: usize, sim_term: usize, travel: Duration) {
-        if !self.lives(who, sim_term) {
+    pub(super) fn send_write(&mut self, who: usize, sim_term: usize, travel: Duration) {
+        if !self.is_same_process(who, sim_term) {
             return;
         }
         let unfenced = matches!(self.scenario.mutant, Some(Mutant::EarlyLook | Mutant::LateRequests));
-        if !self.leads(who, sim_term) && !unfenced {
+        if !self.is_leading(who, sim_term) && !unfenced {
             self.summary.ended += 1;
             return;
         }
@@ -144,11 +144,11 @@ impl World {
         if self.now > *ends {
             self.broken = Some(format!("{by} sends a write {:?} after its term", self.now - *ends));
         }
-        self.at(self.now + travel, SimEvent::Land(sim_term));
+        self.at(self.now + travel, SimEvent::CommitWrite(sim_term));
     }
 
     /// The write reaches the server, whether or not its process is still the leader.
-    pub(super) fn land(&mut self, sim_term: usize) {
+    pub(super) fn commit_write(&mut self, sim_term: usize) {
         let SimTerm { by, ends, .. } = &self.sim_terms[sim_term];
         let late = self.now.saturating_sub(*ends);
         let overtaken = self.sim_terms[sim_term + 1..].iter().any(|next| next.by != *by);
@@ -158,13 +158,13 @@ impl World {
     }
 
     /// Returns `true` if the process of a term is still running.
-    fn lives(&self, who: usize, sim_term: usize) -> bool {
+    fn is_same_process(&self, who: usize, sim_term: usize) -> bool {
         let process = &self.processes[who];
         process.activity != Activity::Gone && *process.state.identity() == self.sim_terms[sim_term].by
     }
 
     /// The check of the fence.
-    fn leads(&self, who: usize, sim_term: usize) -> bool {
+    fn is_leading(&self, who: usize, sim_term: usize) -> bool {
         self.processes[who].leadership.is_term(self.sim_terms[sim_term].term)
     }
 }

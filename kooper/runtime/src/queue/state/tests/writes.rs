@@ -37,7 +37,7 @@ impl TimedQueue {
     }
 
     /// An event reaches the cache and the key.
-    fn hears(&mut self, event: &Revision) {
+    fn observe(&mut self, event: &Revision) {
         self.adds(event, Urgency::Soon);
         self.state.event_delivered(event, self.now);
     }
@@ -55,7 +55,7 @@ fn an_echo_is_recognized_whether_it_arrives_before_or_after_the_response() {
     for before in [true, false] {
         let mut queue = running(options());
         if before {
-            queue.hears(&child("u", Some(5)));
+            queue.observe(&child("u", Some(5)));
         }
         queue.wrote(&child("u", Some(5)));
         if before {
@@ -63,10 +63,10 @@ fn an_echo_is_recognized_whether_it_arrives_before_or_after_the_response() {
         }
         queue.finish("a", Completion::FailureAfter(ms(60_000)));
         if !before {
-            queue.hears(&child("u", Some(5)));
+            queue.observe(&child("u", Some(5)));
         }
         assert_eq!(queue.take(), None, "before the response: {before}");
-        queue.hears(&child("u", Some(6)));
+        queue.observe(&child("u", Some(6)));
         assert!(queue.take().is_some(), "another change");
     }
 }
@@ -76,12 +76,12 @@ fn a_change_by_another_client_queues_the_key_although_a_write_without_effect_ret
     for before in [true, false] {
         let mut queue = running(options());
         if before {
-            queue.hears(&child("u", Some(5)));
+            queue.observe(&child("u", Some(5)));
         }
         queue.state.record_write(&key("a"), &child("u", Some(5)), WriteOrigin::Foreign, queue.now);
         queue.finish("a", Completion::FailureAfter(ms(60_000)));
         if !before {
-            queue.hears(&child("u", Some(5)));
+            queue.observe(&child("u", Some(5)));
         } else {
             queue.state.cache_reached(&child("u", Some(5)), queue.now);
         }
@@ -95,14 +95,14 @@ fn an_own_write_is_still_recognized_after_a_later_one_without_effect() {
     queue.wrote(&child("u", Some(5)));
     queue.state.record_write(&key("a"), &child("u", Some(5)), WriteOrigin::Foreign, queue.now);
     queue.finish("a", Completion::FailureAfter(ms(60_000)));
-    queue.hears(&child("u", Some(5)));
+    queue.observe(&child("u", Some(5)));
     assert_eq!(queue.take(), None);
 }
 
 #[test]
 fn an_own_write_queues_the_key_again_after_a_successful_call() {
     let mut queue = running(options());
-    queue.hears(&child("u", Some(5)));
+    queue.observe(&child("u", Some(5)));
     queue.wrote(&child("u", Some(5)));
     queue.state.cache_reached(&child("u", Some(5)), queue.now);
     queue.finish("a", Completion::Success(None));
@@ -112,7 +112,7 @@ fn an_own_write_queues_the_key_again_after_a_successful_call() {
 #[test]
 fn a_write_of_the_runtime_does_not_queue_the_key_or_add_a_reason() {
     let mut queue = running(options());
-    queue.hears(&own(Some(5)));
+    queue.observe(&own(Some(5)));
     queue.wrote_silently(&own(Some(5)));
     queue.state.cache_reached(&own(Some(5)), queue.now);
     queue.finish("a", Completion::Success(None));
@@ -125,8 +125,8 @@ fn a_write_of_the_runtime_does_not_queue_the_key_or_add_a_reason() {
 fn one_change_by_another_client_queues_a_failing_key() {
     let mut queue = running(options());
     queue.wrote(&child("u", Some(5)));
-    queue.hears(&child("u", Some(5)));
-    queue.hears(&child("u", Some(6)));
+    queue.observe(&child("u", Some(5)));
+    queue.observe(&child("u", Some(6)));
     queue.finish("a", Completion::FailureAfter(ms(60_000)));
     assert!(queue.take().is_some());
 }
@@ -139,16 +139,16 @@ fn any_number_of_own_writes_is_recognized_whether_their_events_arrive_during_the
         for n in 0..3000 {
             queue.wrote(&write(n));
             if during {
-                queue.hears(&write(n));
+                queue.observe(&write(n));
             }
         }
         queue.finish("a", Completion::FailureAfter(ms(60_000)));
         if !during {
-            (0..3000).for_each(|n| queue.hears(&write(n)));
+            (0..3000).for_each(|n| queue.observe(&write(n)));
         }
         assert_eq!(queue.take(), None, "during the call: {during}, of {objects} objects");
         assert!(queue.state.expected.is_empty(), "nothing more is expected");
-        queue.hears(&child("u", Some(3001)));
+        queue.observe(&child("u", Some(3001)));
         assert!(queue.take().is_some(), "another change");
     }
 }
@@ -164,7 +164,7 @@ fn an_echo_is_recognized_however_late_it_is() {
         queue.finish("a", Completion::FailureAfter(ms(3_600_000)));
         queue.now += ms(rest);
         assert_eq!(queue.take(), None);
-        queue.hears(&child("u", Some(5)));
+        queue.observe(&child("u", Some(5)));
         assert_eq!(queue.take(), None, "{call} ms of a call and {rest} ms after it");
     }
 }
@@ -177,7 +177,7 @@ fn an_echo_is_recognized_if_the_cache_shows_it_before_the_queue_hears_of_it() {
     queue.finish("a", Completion::FailureAfter(ms(60_000)));
     // Two relations of one cache add the same key.
     queue.adds(&child("u", Some(5)), Urgency::Soon);
-    queue.hears(&child("u", Some(5)));
+    queue.observe(&child("u", Some(5)));
     assert_eq!(queue.take(), None);
 }
 
@@ -187,9 +187,9 @@ fn an_event_that_contains_the_own_write_and_a_later_one_queues_the_key() {
         let mut queue = failed();
         queue.wrote(&child("u", Some(5)));
         if together {
-            queue.hears(&child("u", Some(5)));
+            queue.observe(&child("u", Some(5)));
         }
-        queue.hears(&child("u", Some(6)));
+        queue.observe(&child("u", Some(6)));
         assert!(queue.take().is_some(), "with the own one: {together}");
         assert!(queue.state.expected.is_empty(), "the event of the own write does not follow");
     }
@@ -200,14 +200,14 @@ fn own_writes_are_recognized_among_many_changes_of_others() {
     let mut queue = running(options());
     let theirs = |n: u32| Revision { object: cached(&n.to_string()), ..child("v", Some(n)) };
     for n in 0..5000 {
-        queue.hears(&theirs(n));
+        queue.observe(&theirs(n));
     }
-    queue.hears(&child("u", Some(5)));
+    queue.observe(&child("u", Some(5)));
     queue.wrote_silently(&child("u", Some(5)));
     queue.finish("a", Completion::FailureAfter(ms(60_000)));
     assert!(queue.take().is_some(), "because of the others");
     queue.finish("a", Completion::FailureAfter(ms(60_000)));
-    queue.hears(&child("u", Some(5)));
+    queue.observe(&child("u", Some(5)));
     assert_eq!(queue.take().map(|taken| taken.2), None);
 }
 
@@ -221,8 +221,8 @@ fn beyond_the_limit_the_writes_that_a_cache_has_are_dropped_first() {
     queue.state.cache_reached(&write(9000), queue.now);
     queue.wrote(&write(20_000));
     queue.finish("a", Completion::FailureAfter(ms(3_600_000)));
-    (1..=16_384).filter(|n| *n != 9000).for_each(|n| queue.hears(&write(n)));
-    queue.hears(&write(20_000));
+    (1..=16_384).filter(|n| *n != 9000).for_each(|n| queue.observe(&write(n)));
+    queue.observe(&write(20_000));
     assert_eq!(queue.take(), None);
 }
 
@@ -250,7 +250,7 @@ fn the_deletion_of_the_handled_object_queues_the_key_even_if_the_call_deleted_it
         if answered {
             queue.wrote(&own(None));
         }
-        queue.hears(&own(None));
+        queue.observe(&own(None));
         if !answered {
             queue.wrote_silently(&own(None));
             queue.state.cache_reached(&own(None), queue.now);
@@ -266,10 +266,10 @@ fn the_deletion_of_the_handled_object_queues_the_key_even_if_the_call_deleted_it
 fn the_deletion_of_a_child_is_an_echo_if_the_call_deleted_it() {
     let mut queue = failed();
     queue.wrote(&child("u", None));
-    queue.hears(&child("u", None));
+    queue.observe(&child("u", None));
     assert_eq!(queue.take(), None);
     queue.wrote(&child("v", Some(7)));
-    queue.hears(&child("v", None));
+    queue.observe(&child("v", None));
     assert!(queue.take().is_some(), "the deletion is not an echo of the creation");
 }
 
@@ -282,7 +282,7 @@ fn a_key_that_waits_for_its_cache_takes_no_worker_and_keeps_its_position() {
     queue.event("b");
     assert_eq!(queue.name().as_deref(), Some("b"), "the worker takes another key");
     queue.event("c");
-    queue.hears(&child("u", Some(5)));
+    queue.observe(&child("u", Some(5)));
     assert_eq!((queue.state.ready(), queue.state.known()), (1, 3));
     queue.state.cache_reached(&child("u", Some(7)), queue.now);
     assert_eq!([queue.name(), queue.name()].map(Option::unwrap), ["a", "c"]);
@@ -305,19 +305,19 @@ fn a_key_does_not_wait_for_a_write_of_an_object_that_was_deleted_since() {
     for before in [true, false] {
         let mut queue = running(options());
         if before {
-            queue.hears(&child("u", None));
+            queue.observe(&child("u", None));
         }
         queue.wrote(&child("u", Some(6)));
         queue.finish("a", Completion::Success(None));
         if !before {
-            queue.hears(&child("u", None));
+            queue.observe(&child("u", None));
         }
         assert!(queue.take().is_some(), "before the response: {before}");
     }
     // It does wait for another object of the same name.
     let mut queue = running(options());
     queue.wrote(&child("v", Some(9)));
-    queue.hears(&child("u", None));
+    queue.observe(&child("u", None));
     queue.finish("a", Completion::Success(None));
     assert_eq!(queue.take(), None);
 }
@@ -326,7 +326,7 @@ fn a_key_does_not_wait_for_a_write_of_an_object_that_was_deleted_since() {
 fn a_key_has_no_state_after_its_writes_have_reached_the_cache() {
     let mut queue = running(options());
     queue.wrote(&child("u", Some(6)));
-    queue.hears(&child("u", Some(6)));
+    queue.observe(&child("u", Some(6)));
     queue.finish("a", Completion::Failure);
     queue.wait();
     queue.take();
@@ -393,10 +393,10 @@ proptest! {
                     // If the cache has everything, another client changes the object.
                     server[at] += u32::from(cache[at] == server[at]);
                     cache[at] += 1;
-                    queue.hears(&object(n, uids[at], Some(cache[at])));
+                    queue.observe(&object(n, uids[at], Some(cache[at])));
                     if gone {
                         cache[at] = server[at];
-                        queue.hears(&object(n, uids[at], None));
+                        queue.observe(&object(n, uids[at], None));
                         uids[at] += 1;
                     }
                 }

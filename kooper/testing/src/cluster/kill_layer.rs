@@ -10,7 +10,7 @@ pub(crate) const KILLED: &str = "the controllers were killed";
 
 /// Once `dead` is cancelled, running requests are dropped, no further request reaches
 /// the server, and no response arrives.
-pub(crate) fn mortal(dead: CancellationToken) -> RequestLayer {
+pub(crate) fn kill_layer(dead: CancellationToken) -> RequestLayer {
     from_fn(move |request, next| {
         let dead = dead.clone();
         async move {
