@@ -50,7 +50,7 @@ use crate::cause::Cause;
 use crate::kinds::{Kind, ResourceInfo, member};
 use crate::store::Traits;
 use crate::validate::Write;
-use crate::validate::at::{At, Causes};
+use crate::validate::field_value::{Causes, FieldValue};
 use crate::{crd, meta};
 
 /// The strategy of a kind. Custom kinds have what their definition says instead.
@@ -156,7 +156,7 @@ pub(crate) fn validate(kind: &Kind, object: &Value, write: Write<'_>, warnings: 
         return causes;
     }
     let found = Causes::default();
-    let at = At::root(object, &found);
+    let at = FieldValue::root(object, &found);
     match write {
         Write::Status(present) => of(kind).validate_status(&at, present),
         write => of(kind).validate(&at, write),

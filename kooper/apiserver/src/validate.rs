@@ -1,11 +1,12 @@
 //! The rules that several built-in kinds share; those of one kind are in its file of the registry.
 //!
-//! A rule is a line about a place in the object ([`at::At`]); the messages are those of the real server.
+//! A rule is a line about a field of the object ([`field_value::FieldValue`]); the messages are those of the real
+//! server.
 
-pub(crate) mod at;
 pub(crate) mod container;
 pub(crate) mod cron;
 pub(crate) mod data;
+pub(crate) mod field_value;
 pub(crate) mod pod;
 pub(crate) mod replicas;
 pub(crate) mod resources;
@@ -15,7 +16,7 @@ mod volume;
 
 use serde_json::{Value, json};
 
-use self::at::At;
+use self::field_value::FieldValue;
 use crate::form;
 
 /// A write that is judged, with the present state of the object.
@@ -42,7 +43,7 @@ impl<'a> Write<'a> {
 }
 
 /// The rules of a map of labels.
-pub(crate) fn labels(at: &At<'_>) {
+pub(crate) fn labels(at: &FieldValue<'_>) {
     for (key, value) in at.entries() {
         for why in form::qualified(key) {
             at.invalid_as(&json!(key), why);
@@ -53,7 +54,7 @@ pub(crate) fn labels(at: &At<'_>) {
     }
 }
 
-fn annotations(at: &At<'_>) {
+fn annotations(at: &FieldValue<'_>) {
     for (key, _) in at.entries() {
         for why in form::qualified(&key.to_lowercase()) {
             at.invalid_as(&json!(key), why);

@@ -6,7 +6,7 @@ use super::row::Row;
 use super::strategy::Strategy;
 use crate::meta;
 use crate::task::{AUTHORITY, Task};
-use crate::validate::at::At;
+use crate::validate::field_value::FieldValue;
 use crate::validate::{Write, data};
 
 pub(super) struct ConfigMap;
@@ -20,7 +20,7 @@ impl Strategy for ConfigMap {
         (meta::text(object, "name") == AUTHORITY).then(|| Task::Provision(meta::text(object, "namespace").to_owned()))
     }
 
-    fn validate(&self, object: &At<'_>, write: Write<'_>) {
+    fn validate(&self, object: &FieldValue<'_>, write: Write<'_>) {
         let (texts, binary) = (object.field("data"), object.field("binaryData"));
         data::keys(&texts);
         data::keys(&binary);

@@ -7,7 +7,7 @@ use super::row::Row;
 use super::strategy::Strategy;
 use super::warnings;
 use crate::time::age;
-use crate::validate::at::At;
+use crate::validate::field_value::FieldValue;
 use crate::validate::{Write, cron};
 
 /// The longest name of a CronJob, so that the names of its Jobs fit.
@@ -16,7 +16,7 @@ const LONGEST_CRON_JOB: usize = 52;
 pub(super) struct CronJob;
 
 impl Strategy for CronJob {
-    fn validate(&self, object: &At<'_>, write: Write<'_>) {
+    fn validate(&self, object: &FieldValue<'_>, write: Write<'_>) {
         let spec = object.field("spec");
         let schedule = spec.field("schedule");
         if schedule.required("") {

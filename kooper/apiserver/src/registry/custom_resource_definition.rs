@@ -7,7 +7,7 @@ use crate::kinds::Kind;
 use crate::status::StatusError;
 use crate::task::Task;
 use crate::validate::Write;
-use crate::validate::at::At;
+use crate::validate::field_value::FieldValue;
 use crate::{crd, meta};
 
 pub(super) struct CustomResourceDefinition;
@@ -38,7 +38,7 @@ impl Strategy for CustomResourceDefinition {
         })
     }
 
-    fn validate(&self, object: &At<'_>, write: Write<'_>) {
+    fn validate(&self, object: &FieldValue<'_>, write: Write<'_>) {
         crd::validate(object.value, write.present()).into_iter().for_each(|cause| object.add(cause));
     }
 }

@@ -9,7 +9,7 @@ use crate::defaults::TEMPLATE_GENERATION;
 use crate::kinds::Kind;
 use crate::meta;
 use crate::status::StatusError;
-use crate::validate::at::At;
+use crate::validate::field_value::FieldValue;
 use crate::validate::share::{amount, at_most_all, count_or_percent};
 use crate::validate::{Write, pod, selector};
 
@@ -26,7 +26,7 @@ impl Strategy for DaemonSet {
         Ok(())
     }
 
-    fn validate(&self, object: &At<'_>, write: Write<'_>) {
+    fn validate(&self, object: &FieldValue<'_>, write: Write<'_>) {
         let spec = object.field("spec");
         let chosen = spec.field("selector");
         selector::validate(&chosen);

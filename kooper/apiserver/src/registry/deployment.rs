@@ -9,7 +9,7 @@ use super::warnings;
 use crate::cause::Cause;
 use crate::kinds::Kind;
 use crate::status::StatusError;
-use crate::validate::at::At;
+use crate::validate::field_value::FieldValue;
 use crate::validate::share::{amount, at_most_all, count_or_percent};
 use crate::validate::{Write, replicas};
 
@@ -37,7 +37,7 @@ impl Strategy for Deployment {
         Ok(())
     }
 
-    fn validate(&self, object: &At<'_>, write: Write<'_>) {
+    fn validate(&self, object: &FieldValue<'_>, write: Write<'_>) {
         let spec = object.field("spec");
         replica_set::validate_spec(&spec);
         let strategy = spec.field("strategy");
@@ -70,7 +70,7 @@ impl Strategy for Deployment {
         }
     }
 
-    fn validate_status(&self, object: &At<'_>, _: &Value) {
+    fn validate_status(&self, object: &FieldValue<'_>, _: &Value) {
         let status = object.field("status");
         replicas::not_negative(
             &status,
@@ -106,7 +106,7 @@ impl Strategy for Deployment {
     }
 }
 
-fn rolling_deployment(rolling: &At<'_>) {
+fn rolling_deployment(rolling: &FieldValue<'_>) {
     let (unavailable, surge) = (rolling.field("maxUnavailable"), rolling.field("maxSurge"));
     count_or_percent(&unavailable);
     count_or_percent(&surge);

@@ -7,7 +7,7 @@ use super::strategy::Strategy;
 use crate::form;
 use crate::time::age;
 use crate::validate::Write;
-use crate::validate::at::At;
+use crate::validate::field_value::FieldValue;
 
 /// The fields that a new Event of `events.k8s.io` leaves to the old API.
 const DEPRECATED: [(&str, &str); 4] = [
@@ -35,7 +35,7 @@ impl Strategy for Event {
         false
     }
 
-    fn validate(&self, object: &At<'_>, write: Write<'_>) {
+    fn validate(&self, object: &FieldValue<'_>, write: Write<'_>) {
         let core = self.core;
         let names = if core {
             Names { regarding: "involvedObject", controller: "reportingComponent", note: "message" }
@@ -114,10 +114,10 @@ struct Names {
     note: &'static str,
 }
 
-fn common(object: &At<'_>, names: &Names, core: bool) {
+fn common(object: &FieldValue<'_>, names: &Names, core: bool) {
     let namespace = object.field("metadata.namespace").text();
     let regarding = object.field(names.regarding).field("namespace").named("involvedObject.namespace".to_owned());
-    let mismatch = |at: &At<'_>| at.invalid_as(&json!(at.text()), "does not match event.namespace");
+    let mismatch = |at: &FieldValue<'_>| at.invalid_as(&json!(at.text()), "does not match event.namespace");
     if !object.field("eventTime").is_set() {
         let about_cluster = regarding.is_empty() && matches!(namespace, "" | "default");
         if !about_cluster && regarding.text() != namespace {
@@ -139,7 +139,7 @@ fn common(object: &At<'_>, names: &Names, core: bool) {
     shorter(&object.field(names.note).named("message".to_owned()), 1024);
 }
 
-fn shorter(at: &At<'_>, most: usize) {
+fn shorter(at: &FieldValue<'_>, most: usize) {
     if at.text().len() > most {
         at.invalid_as(&json!(""), format!("can have at most {most} characters"));
     }

@@ -6,7 +6,7 @@ use super::row::{Row, first, plain};
 use super::strategy::Strategy;
 use crate::form;
 use crate::validate::Write;
-use crate::validate::at::At;
+use crate::validate::field_value::FieldValue;
 
 const SOURCES: [(&str, &str); 5] = [
     ("Object", "object"),
@@ -19,7 +19,7 @@ const SOURCES: [(&str, &str); 5] = [
 pub(super) struct HorizontalPodAutoscaler;
 
 impl Strategy for HorizontalPodAutoscaler {
-    fn validate(&self, object: &At<'_>, _: Write<'_>) {
+    fn validate(&self, object: &FieldValue<'_>, _: Write<'_>) {
         let spec = object.field("spec");
         let (least, most) = (spec.field("minReplicas"), spec.field("maxReplicas"));
         least.invalid_if(least.number().is_some_and(|number| number < 1), "must be greater than or equal to 1");
@@ -41,7 +41,7 @@ impl Strategy for HorizontalPodAutoscaler {
             version.invalid_as(&json!(version.text()), "apiVersion must specify API group");
         }
         let metrics = spec.field("metrics");
-        let to_zero = |metric: &At<'_>| matches!(metric.field("type").text(), "Object" | "External");
+        let to_zero = |metric: &FieldValue<'_>| matches!(metric.field("type").text(), "Object" | "External");
         if least.number() == Some(0) && !metrics.items().iter().any(to_zero) {
             metrics
                 .forbidden("must specify at least one Object or External metric to support scaling to zero replicas");
@@ -75,7 +75,7 @@ impl Strategy for HorizontalPodAutoscaler {
     }
 }
 
-fn validate_metric(metric: &At<'_>) {
+fn validate_metric(metric: &FieldValue<'_>) {
     let kind = metric.field("type");
     let Some((_, expected)) = SOURCES.iter().find(|(name, _)| *name == kind.text()) else {
         kind.required("must specify a metric source type");
@@ -98,7 +98,7 @@ fn validate_metric(metric: &At<'_>) {
     }
 }
 
-fn resource(source: &At<'_>) {
+fn resource(source: &FieldValue<'_>) {
     source.field("name").required("must specify a resource name");
     let target = source.field("target");
     let kind = target.field("type");

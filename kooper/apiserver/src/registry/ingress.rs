@@ -8,7 +8,7 @@ use super::row::Row;
 use super::strategy::Strategy;
 use crate::form;
 use crate::validate::Write;
-use crate::validate::at::At;
+use crate::validate::field_value::FieldValue;
 
 /// Sequences that the path of an ingress must not contain.
 const BAD_SEQUENCES: [&str; 5] = ["//", "/./", "/../", "%2f", "%2F"];
@@ -18,7 +18,7 @@ const BAD_ENDS: [&str; 2] = ["/..", "/."];
 pub(super) struct Ingress;
 
 impl Strategy for Ingress {
-    fn validate(&self, object: &At<'_>, _: Write<'_>) {
+    fn validate(&self, object: &FieldValue<'_>, _: Write<'_>) {
         let spec = object.field("spec");
         let (rules, backend) = (spec.field("rules"), spec.field("defaultBackend"));
         if rules.is_empty() && !backend.is_set() {
@@ -70,7 +70,7 @@ impl Strategy for Ingress {
     }
 }
 
-fn validate_path(entry: &At<'_>) {
+fn validate_path(entry: &FieldValue<'_>) {
     let (kind, path) = (entry.field("pathType"), entry.field("path"));
     if !kind.is_set() {
         return kind.require("pathType must be specified");
@@ -93,7 +93,7 @@ fn validate_path(entry: &At<'_>) {
     validate_backend(&entry.field("backend"));
 }
 
-fn validate_backend(backend: &At<'_>) {
+fn validate_backend(backend: &FieldValue<'_>) {
     let (resource, service) = (backend.field("resource"), backend.field("service"));
     let refuse = |why: &str| backend.invalid_as(&json!(""), why);
     match (resource.is_set(), service.is_set()) {

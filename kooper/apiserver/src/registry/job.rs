@@ -9,7 +9,7 @@ use crate::kinds::Kind;
 use crate::meta;
 use crate::status::StatusError;
 use crate::time::age;
-use crate::validate::at::At;
+use crate::validate::field_value::FieldValue;
 use crate::validate::{Write, pod, replicas, selector};
 
 /// The most indexes of an indexed Job.
@@ -35,7 +35,7 @@ impl Strategy for Job {
         Ok(())
     }
 
-    fn validate(&self, object: &At<'_>, write: Write<'_>) {
+    fn validate(&self, object: &FieldValue<'_>, write: Write<'_>) {
         let present = write.present();
         let spec = object.field("spec");
         validate_spec(&spec);
@@ -71,7 +71,7 @@ impl Strategy for Job {
         }
     }
 
-    fn validate_status(&self, object: &At<'_>, _: &Value) {
+    fn validate_status(&self, object: &FieldValue<'_>, _: &Value) {
         let status = object.field("status");
         replicas::not_negative(&status, &["active", "succeeded", "failed", "ready", "terminating"]);
     }
@@ -149,7 +149,7 @@ fn select_own_pods(job: &mut Value) {
 }
 
 /// The rules of the specification of a Job.
-pub(super) fn validate_spec(spec: &At<'_>) {
+pub(super) fn validate_spec(spec: &FieldValue<'_>) {
     for count in [
         "parallelism",
         "completions",

@@ -8,7 +8,7 @@ use crate::kinds::Kind;
 use crate::status::StatusError;
 use crate::task::Task;
 use crate::validate::Write;
-use crate::validate::at::At;
+use crate::validate::field_value::FieldValue;
 use crate::{form, meta};
 
 pub(super) struct Namespace;
@@ -51,7 +51,7 @@ impl Strategy for Namespace {
         }
     }
 
-    fn validate(&self, object: &At<'_>, write: Write<'_>) {
+    fn validate(&self, object: &FieldValue<'_>, write: Write<'_>) {
         let finalizers = object.field("spec.finalizers");
         // Only a new namespace brings some here.
         for finalizer in finalizers.items().iter().filter(|_| write.present().is_none()) {
@@ -59,7 +59,7 @@ impl Strategy for Namespace {
         }
     }
 
-    fn validate_status(&self, object: &At<'_>, _: &Value) {
+    fn validate_status(&self, object: &FieldValue<'_>, _: &Value) {
         for finalizer in object.field("spec.finalizers").items() {
             mistakes(finalizer.text()).into_iter().for_each(|why| finalizer.invalid(why));
         }

@@ -8,13 +8,13 @@ use super::row::Row;
 use super::strategy::Strategy;
 use crate::cel::Cidr;
 use crate::form;
-use crate::validate::at::At;
+use crate::validate::field_value::FieldValue;
 use crate::validate::{Write, selector};
 
 pub(super) struct NetworkPolicy;
 
 impl Strategy for NetworkPolicy {
-    fn validate(&self, object: &At<'_>, _: Write<'_>) {
+    fn validate(&self, object: &FieldValue<'_>, _: Write<'_>) {
         let spec = object.field("spec");
         selector::validate(&spec.field("podSelector"));
         for (direction, peers) in [("ingress", "from"), ("egress", "to")] {
@@ -39,7 +39,7 @@ impl Strategy for NetworkPolicy {
     }
 }
 
-fn policy_port(entry: &At<'_>) {
+fn policy_port(entry: &FieldValue<'_>) {
     entry.field("protocol").one_of(&["TCP", "UDP", "SCTP"]);
     let (port, end) = (entry.field("port"), entry.field("endPort"));
     match port.value {
@@ -59,7 +59,7 @@ fn policy_port(entry: &At<'_>) {
     }
 }
 
-fn peer(peer: &At<'_>) {
+fn peer(peer: &FieldValue<'_>) {
     let [pods, namespaces, block] = ["podSelector", "namespaceSelector", "ipBlock"].map(|key| peer.field(key));
     let given = [&pods, &namespaces, &block].into_iter().filter(|at| at.is_set()).count();
     for selector in [&pods, &namespaces] {
@@ -83,7 +83,7 @@ fn peer(peer: &At<'_>) {
     }
 }
 
-fn block_of(at: &At<'_>) -> Option<Cidr> {
+fn block_of(at: &FieldValue<'_>) -> Option<Cidr> {
     let network = network(at.text());
     at.invalid_if(network.is_none(), "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)");
     network

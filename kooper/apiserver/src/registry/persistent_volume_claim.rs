@@ -8,7 +8,7 @@ use super::strategy::{Strategy, keep};
 use crate::amounts::Amounts;
 use crate::quantity::Quantity;
 use crate::task::Task;
-use crate::validate::at::At;
+use crate::validate::field_value::FieldValue;
 use crate::validate::{Write, resources, selector};
 use crate::{form, meta};
 
@@ -26,7 +26,7 @@ impl Strategy for PersistentVolumeClaim {
         (!deleted && meta::is_deleting(object)).then(|| Task::Claims(meta::text(object, "namespace").to_owned()))
     }
 
-    fn validate(&self, object: &At<'_>, write: Write<'_>) {
+    fn validate(&self, object: &FieldValue<'_>, write: Write<'_>) {
         let spec = object.field("spec");
         validate_spec(&spec);
         let Some(present) = write.present() else { return };
@@ -104,7 +104,7 @@ impl Strategy for PersistentVolumeClaim {
 }
 
 /// The rules of the specification of a claim.
-pub(super) fn validate_spec(spec: &At<'_>) {
+pub(super) fn validate_spec(spec: &FieldValue<'_>) {
     let modes = spec.field("accessModes");
     modes.required("at least 1 access mode is required");
     if spec.field("selector").is_set() {

@@ -14,7 +14,7 @@ use crate::amounts::Amounts;
 use crate::kinds::Kind;
 use crate::status::StatusError;
 use crate::task::Task;
-use crate::validate::at::At;
+use crate::validate::field_value::FieldValue;
 use crate::validate::{Write, pod};
 use crate::{meta, time};
 
@@ -69,7 +69,7 @@ impl Strategy for Pod {
         has_ended.then(|| Task::Claims(meta::text(object, "namespace").to_owned()))
     }
 
-    fn validate(&self, object: &At<'_>, write: Write<'_>) {
+    fn validate(&self, object: &FieldValue<'_>, write: Write<'_>) {
         match write {
             Write::Create | Write::Status(_) => validate_new(object),
             Write::Update(present) => update::update(object, present),
@@ -78,7 +78,7 @@ impl Strategy for Pod {
         }
     }
 
-    fn validate_status(&self, object: &At<'_>, present: &Value) {
+    fn validate_status(&self, object: &FieldValue<'_>, present: &Value) {
         update::status(&object.field("status"), &present["status"]);
     }
 
@@ -142,7 +142,7 @@ fn keep_owners_and_quality(pod: &mut Value, present: &Value) {
 }
 
 /// The rules of a new pod.
-fn validate_new(object: &At<'_>) {
+fn validate_new(object: &FieldValue<'_>) {
     let spec = object.field("spec");
     pod::spec(&spec);
     if !spec.field("ephemeralContainers").is_empty() {
@@ -156,7 +156,7 @@ fn validate_new(object: &At<'_>) {
 
 /// Validates rules for pods that do not apply to templates: images have no surrounding whitespace,
 /// and service account tokens need an account.
-fn validate_pods(spec: &At<'_>) {
+fn validate_pods(spec: &FieldValue<'_>) {
     if spec.field("serviceAccountName").is_empty() {
         for source in spec.field("volumes").items().iter().flat_map(|volume| volume.field("projected.sources").items())
         {

@@ -4,14 +4,14 @@ use serde_json::{Value, json};
 
 use super::row::{Row, plain};
 use super::strategy::Strategy;
-use crate::validate::at::At;
+use crate::validate::field_value::FieldValue;
 use crate::validate::share::{at_most_all, count_or_percent};
 use crate::validate::{Write, replicas, selector};
 
 pub(super) struct PodDisruptionBudget;
 
 impl Strategy for PodDisruptionBudget {
-    fn validate(&self, object: &At<'_>, _: Write<'_>) {
+    fn validate(&self, object: &FieldValue<'_>, _: Write<'_>) {
         let spec = object.field("spec");
         let (available, unavailable) = (spec.field("minAvailable"), spec.field("maxUnavailable"));
         if available.is_set() && unavailable.is_set() {
@@ -33,7 +33,7 @@ impl Strategy for PodDisruptionBudget {
         spec.field("unhealthyPodEvictionPolicy").one_of(&["AlwaysAllow", "IfHealthyBudget"]);
     }
 
-    fn validate_status(&self, object: &At<'_>, _: &Value) {
+    fn validate_status(&self, object: &FieldValue<'_>, _: &Value) {
         let status = object.field("status");
         replicas::not_negative(&status, &["disruptionsAllowed", "currentHealthy", "desiredHealthy", "expectedPods"]);
     }

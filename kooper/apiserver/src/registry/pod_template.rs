@@ -5,13 +5,13 @@ use serde_json::Value;
 use super::row::Row;
 use super::strategy::Strategy;
 use super::warnings;
-use crate::validate::at::At;
+use crate::validate::field_value::FieldValue;
 use crate::validate::{Write, pod};
 
 pub(super) struct PodTemplate;
 
 impl Strategy for PodTemplate {
-    fn validate(&self, object: &At<'_>, _: Write<'_>) {
+    fn validate(&self, object: &FieldValue<'_>, _: Write<'_>) {
         pod::template(&object.field("template"));
     }
 

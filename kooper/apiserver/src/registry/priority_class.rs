@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::row::Row;
 use super::strategy::Strategy;
 use crate::validate::Write;
-use crate::validate::at::At;
+use crate::validate::field_value::FieldValue;
 
 /// The highest priority that users may give.
 const MOST: i64 = 1_000_000_000;
@@ -13,7 +13,7 @@ const MOST: i64 = 1_000_000_000;
 pub(super) struct PriorityClass;
 
 impl Strategy for PriorityClass {
-    fn validate(&self, object: &At<'_>, write: Write<'_>) {
+    fn validate(&self, object: &FieldValue<'_>, write: Write<'_>) {
         let present = write.present();
         let name = object.field("metadata.name");
         let value = object.field("value");

@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::row::Row;
 use super::strategy::Strategy;
 use super::warnings;
-use crate::validate::at::At;
+use crate::validate::field_value::FieldValue;
 use crate::validate::{Write, pod, replicas, selector};
 
 pub(super) struct ReplicaSet;
@@ -20,7 +20,7 @@ impl Strategy for ReplicaSet {
         true
     }
 
-    fn validate(&self, object: &At<'_>, write: Write<'_>) {
+    fn validate(&self, object: &FieldValue<'_>, write: Write<'_>) {
         let spec = object.field("spec");
         validate_spec(&spec);
         spec.field("minReadySeconds").not_negative();
@@ -29,7 +29,7 @@ impl Strategy for ReplicaSet {
         }
     }
 
-    fn validate_status(&self, object: &At<'_>, _: &Value) {
+    fn validate_status(&self, object: &FieldValue<'_>, _: &Value) {
         let status = object.field("status");
         replicas::not_negative(
             &status,
@@ -52,7 +52,7 @@ impl Strategy for ReplicaSet {
 }
 
 /// The rules that Deployments have, too.
-pub(super) fn validate_spec(spec: &At<'_>) {
+pub(super) fn validate_spec(spec: &FieldValue<'_>) {
     spec.field("replicas").not_negative();
     let chosen = spec.field("selector");
     selector::not_empty(&chosen, "deployment");

@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::row::Row;
 use super::strategy::Strategy;
 use super::warnings;
-use crate::validate::at::At;
+use crate::validate::field_value::FieldValue;
 use crate::validate::{Write, pod};
 
 pub(super) struct ReplicationController;
@@ -24,7 +24,7 @@ impl Strategy for ReplicationController {
         true
     }
 
-    fn validate(&self, object: &At<'_>, _: Write<'_>) {
+    fn validate(&self, object: &FieldValue<'_>, _: Write<'_>) {
         object.field("spec.replicas").not_negative();
         if object.field("spec.template").is_set() {
             pod::template(&object.field("spec.template"));

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::row::{Row, plain};
 use super::strategy::Strategy;
 use crate::task::Task;
-use crate::validate::at::At;
+use crate::validate::field_value::FieldValue;
 use crate::validate::{Write, resources};
 use crate::{form, meta};
 
@@ -29,7 +29,7 @@ impl Strategy for ResourceQuota {
         (!deleted).then(|| Task::Quotas(meta::text(object, "namespace").to_owned()))
     }
 
-    fn validate(&self, object: &At<'_>, write: Write<'_>) {
+    fn validate(&self, object: &FieldValue<'_>, write: Write<'_>) {
         let present = write.present();
         let spec = object.field("spec");
         for (name, amount) in spec.field("hard").entries() {

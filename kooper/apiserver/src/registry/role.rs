@@ -2,7 +2,7 @@
 
 use super::strategy::Strategy;
 use crate::form;
-use crate::validate::at::At;
+use crate::validate::field_value::FieldValue;
 use crate::validate::{Write, selector};
 
 /// A Role, or a ClusterRole.
@@ -15,7 +15,7 @@ impl Strategy for Role {
         form::path_segment
     }
 
-    fn validate(&self, object: &At<'_>, _: Write<'_>) {
+    fn validate(&self, object: &FieldValue<'_>, _: Write<'_>) {
         for rule in object.field("rules").items() {
             validate_rule(&rule, self.namespaced);
         }
@@ -28,7 +28,7 @@ impl Strategy for Role {
     }
 }
 
-fn validate_rule(rule: &At<'_>, namespaced: bool) {
+fn validate_rule(rule: &FieldValue<'_>, namespaced: bool) {
     rule.field("verbs").required("verbs must contain at least one value");
     let paths = rule.field("nonResourceURLs");
     if paths.is_empty() {

@@ -6,7 +6,7 @@ use super::row::{Row, plain};
 use super::strategy::Strategy;
 use crate::form;
 use crate::validate::Write;
-use crate::validate::at::At;
+use crate::validate::field_value::FieldValue;
 
 const GROUP: &str = "rbac.authorization.k8s.io";
 
@@ -20,7 +20,7 @@ impl Strategy for RoleBinding {
         form::path_segment
     }
 
-    fn validate(&self, object: &At<'_>, write: Write<'_>) {
+    fn validate(&self, object: &FieldValue<'_>, write: Write<'_>) {
         let role = object.field("roleRef");
         let kinds: &[&str] = if self.namespaced { &["Role", "ClusterRole"] } else { &["ClusterRole"] };
         if !matches!(role.field("apiGroup").text(), "" | GROUP) {
@@ -59,7 +59,7 @@ impl Strategy for RoleBinding {
     }
 }
 
-fn validate_subject(subject: &At<'_>, namespaced: bool) {
+fn validate_subject(subject: &FieldValue<'_>, namespaced: bool) {
     let (name, group) = (subject.field("name"), subject.field("apiGroup"));
     name.required("");
     match subject.field("kind").text() {

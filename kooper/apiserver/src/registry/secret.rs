@@ -6,7 +6,7 @@ use super::row::Row;
 use super::strategy::Strategy;
 use crate::cel;
 use crate::http::syntax;
-use crate::validate::at::At;
+use crate::validate::field_value::FieldValue;
 use crate::validate::{Write, data};
 
 pub(super) struct Secret;
@@ -16,7 +16,7 @@ impl Strategy for Secret {
         Some("data")
     }
 
-    fn validate(&self, object: &At<'_>, write: Write<'_>) {
+    fn validate(&self, object: &FieldValue<'_>, write: Write<'_>) {
         let present = write.present();
         let entries = object.field("data");
         if let Some(present) = present {
@@ -61,7 +61,7 @@ impl Strategy for Secret {
 }
 
 /// Reports an entry that is not a JSON object. It is secret, so no message shows it.
-fn check_json(data: &At<'_>, key: &str) {
+fn check_json(data: &FieldValue<'_>, key: &str) {
     let Some(encoded) = data.value.get(key).and_then(Value::as_str) else { return };
     let text = cel::bytes(encoded).unwrap_or_default();
     let why = match serde_json::from_slice::<Value>(&text) {
@@ -83,13 +83,13 @@ mod tests {
 
     use super::*;
     use crate::cause::Cause;
-    use crate::validate::at::Causes;
+    use crate::validate::field_value::Causes;
 
     fn mistakes(of: &str, key: &str, text: &str) -> Vec<String> {
         let secret =
             json!({"metadata": {}, "type": format!("kubernetes.io/{of}"), "data": {key: STANDARD.encode(text)}});
         let causes = Causes::default();
-        Secret.validate(&At::root(&secret, &causes), Write::Create);
+        Secret.validate(&FieldValue::root(&secret, &causes), Write::Create);
         causes.into_inner().iter().map(Cause::text).collect()
     }
 

@@ -16,8 +16,8 @@ use crate::kinds::Kind;
 use crate::quantity::Quantity;
 use crate::status::StatusError;
 use crate::task::{SERVICE, Task};
-use crate::validate::at::{At, Causes};
 use crate::validate::container::port_or_name;
+use crate::validate::field_value::{Causes, FieldValue};
 use crate::validate::{self, Write};
 use crate::{form, meta};
 
@@ -85,7 +85,7 @@ impl Strategy for Service {
         })
     }
 
-    fn validate(&self, object: &At<'_>, write: Write<'_>) {
+    fn validate(&self, object: &FieldValue<'_>, write: Write<'_>) {
         let spec = object.field("spec");
         let kind = match spec.field("type").text() {
             "" => "ClusterIP",
@@ -142,7 +142,7 @@ impl Strategy for Service {
         spec.field("internalTrafficPolicy").one_of(&["Cluster", "Local"]);
     }
 
-    fn validate_status(&self, object: &At<'_>, present: &Value) {
+    fn validate_status(&self, object: &FieldValue<'_>, present: &Value) {
         validate_points(object, present);
     }
 
@@ -213,7 +213,7 @@ fn outside(row: Row<'_>) -> String {
     }
 }
 
-fn external_name(spec: &At<'_>) {
+fn external_name(spec: &FieldValue<'_>) {
     for key in ["clusterIPs", "ipFamilies", "ipFamilyPolicy"] {
         spec.field(key).forbidden_if(!spec.field(key).is_empty(), "may not be set for ExternalName services");
     }
@@ -224,7 +224,7 @@ fn external_name(spec: &At<'_>) {
     name.nested(&shown, |name| name.form(form::dns_subdomain));
 }
 
-fn each_port(ports: &At<'_>, kind: &str) {
+fn each_port(ports: &FieldValue<'_>, kind: &str) {
     let items = ports.items();
     let mut names = HashSet::new();
     let (mut pairs, mut node_ports) = (HashSet::new(), HashSet::new());
@@ -273,11 +273,11 @@ fn each_port(ports: &At<'_>, kind: &str) {
 /// The rules of the addresses of a Service, which hold before it gets any.
 fn cluster_addresses(service: &Value) -> Vec<Cause> {
     let causes = Causes::default();
-    cluster_ips(&At::root(service, &causes).field("spec"));
+    cluster_ips(&FieldValue::root(service, &causes).field("spec"));
     causes.into_inner()
 }
 
-fn cluster_ips(spec: &At<'_>) {
+fn cluster_ips(spec: &FieldValue<'_>) {
     let (first, all) = (spec.field("clusterIP"), spec.field("clusterIPs"));
     let ips = all.items();
     let headless = first.text() == "None" || ips.first().is_some_and(|ip| ip.text() == "None");
@@ -309,7 +309,7 @@ fn cluster_ips(spec: &At<'_>) {
     if wrong {
         return;
     }
-    let is_long = |ip: &At<'_>| ip.text().contains(':');
+    let is_long = |ip: &FieldValue<'_>| ip.text().contains(':');
     if ips.len() > 1 && (ips.iter().all(is_long) || !ips.iter().any(is_long)) {
         all.invalid("may specify no more than one IP for each IP family");
     }
@@ -322,7 +322,7 @@ fn cluster_ips(spec: &At<'_>) {
 }
 
 /// The points where a load balancer takes traffic.
-fn validate_points(object: &At<'_>, present: &Value) {
+fn validate_points(object: &FieldValue<'_>, present: &Value) {
     let points = object.field("status.loadBalancer.ingress");
     if object.field("spec.type").text() != "LoadBalancer" {
         points.forbidden_if(!points.items().is_empty(), "may only be used when `spec.type` is 'LoadBalancer'");
@@ -346,14 +346,14 @@ fn validate_points(object: &At<'_>, present: &Value) {
     }
 }
 
-fn address(ip: &At<'_>) {
+fn address(ip: &FieldValue<'_>) {
     if ip.text().parse::<IpAddr>().is_err() {
         ip.invalid("must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)");
     }
 }
 
 /// The first cluster IP of a Service stays.
-fn keep_addresses(spec: &At<'_>, old: &Value, kind: &str) {
+fn keep_addresses(spec: &FieldValue<'_>, old: &Value, kind: &str) {
     let list = |spec: &Value| match &spec["clusterIPs"] {
         Value::Array(ips) => ips.clone(),
         _ => spec["clusterIP"].as_str().filter(|ip| !ip.is_empty()).map(|ip| vec![json!(ip)]).unwrap_or_default(),

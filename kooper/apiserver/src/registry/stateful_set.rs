@@ -10,7 +10,7 @@ use super::strategy::Strategy;
 use super::warnings;
 use crate::cause::Cause;
 use crate::form;
-use crate::validate::at::At;
+use crate::validate::field_value::FieldValue;
 use crate::validate::{Write, pod, replicas, selector};
 
 /// Fields that an update of a StatefulSet may change.
@@ -35,7 +35,7 @@ impl Strategy for StatefulSet {
         true
     }
 
-    fn validate(&self, object: &At<'_>, write: Write<'_>) {
+    fn validate(&self, object: &FieldValue<'_>, write: Write<'_>) {
         let present = write.present();
         let spec = object.field("spec");
         let management = spec.field("podManagementPolicy");
@@ -103,7 +103,7 @@ impl Strategy for StatefulSet {
         }
     }
 
-    fn validate_status(&self, object: &At<'_>, _: &Value) {
+    fn validate_status(&self, object: &FieldValue<'_>, _: &Value) {
         let status = object.field("status");
         replicas::not_negative(
             &status,
@@ -141,7 +141,7 @@ impl Strategy for StatefulSet {
 }
 
 /// The template with the volumes of the claims.
-fn stateful_template(spec: &At<'_>, template: &At<'_>) {
+fn stateful_template(spec: &FieldValue<'_>, template: &FieldValue<'_>) {
     let claims: Vec<&str> =
         spec.field("volumeClaimTemplates").items().iter().map(|claim| claim.field("metadata.name").text()).collect();
     if claims.is_empty() {

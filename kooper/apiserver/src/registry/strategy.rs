@@ -9,7 +9,7 @@ use crate::kinds::Kind;
 use crate::status::StatusError;
 use crate::task::Task;
 use crate::validate::Write;
-use crate::validate::at::At;
+use crate::validate::field_value::FieldValue;
 
 /// A kind's part in writing and showing its objects. A method that a kind leaves out does what most kinds do.
 pub(crate) trait Strategy: Sync {
@@ -117,10 +117,10 @@ pub(crate) trait Strategy: Sync {
     }
 
     /// The rules of an object, in a write that is not one of its status.
-    fn validate(&self, _object: &At<'_>, _write: Write<'_>) {}
+    fn validate(&self, _object: &FieldValue<'_>, _write: Write<'_>) {}
 
     /// The rules of a write of the status.
-    fn validate_status(&self, _object: &At<'_>, _present: &Value) {}
+    fn validate_status(&self, _object: &FieldValue<'_>, _present: &Value) {}
 
     /// The warnings about a new object, or the next state of one: what has no effect or a surprising one.
     fn warnings(&self, _object: &Value, _present: Option<&Value>) -> Vec<String> {

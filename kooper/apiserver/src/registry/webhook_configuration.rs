@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::row::Row;
 use super::strategy::Strategy;
 use crate::validate::Write;
-use crate::validate::at::At;
+use crate::validate::field_value::FieldValue;
 use crate::validate::selector;
 use crate::{form, match_conditions};
 
@@ -18,7 +18,7 @@ const URL_FORM: &str = "; desired format: https://host[/path]";
 pub(super) struct WebhookConfiguration;
 
 impl Strategy for WebhookConfiguration {
-    fn validate(&self, object: &At<'_>, write: Write<'_>) {
+    fn validate(&self, object: &FieldValue<'_>, write: Write<'_>) {
         let mut names = HashSet::new();
         let present = write.present().map(|present| &present["webhooks"]);
         for webhook in object.field("webhooks").items() {
@@ -32,7 +32,7 @@ impl Strategy for WebhookConfiguration {
     }
 }
 
-fn validate_webhook(webhook: &At<'_>, present: Option<&Value>) {
+fn validate_webhook(webhook: &FieldValue<'_>, present: Option<&Value>) {
     let name = webhook.field("name");
     if name.required("") {
         name.form(form::dns_subdomain);
@@ -57,7 +57,7 @@ fn validate_webhook(webhook: &At<'_>, present: Option<&Value>) {
     validate_conditions(&webhook.field("matchConditions"), present);
 }
 
-fn validate_versions(versions: &At<'_>) {
+fn validate_versions(versions: &FieldValue<'_>) {
     if !versions.required("must specify one of v1, v1beta1") {
         return;
     }
@@ -72,7 +72,7 @@ fn validate_versions(versions: &At<'_>) {
     versions.invalid_if(!seen.contains("v1") && !seen.contains("v1beta1"), "must include at least one of v1, v1beta1");
 }
 
-fn validate_client(config: &At<'_>) {
+fn validate_client(config: &FieldValue<'_>) {
     let (url, service) = (config.field("url"), config.field("service"));
     match (url.is_set(), service.is_set()) {
         (true, false) => validate_url(&url),
@@ -81,7 +81,7 @@ fn validate_client(config: &At<'_>) {
     }
 }
 
-fn validate_url(url: &At<'_>) {
+fn validate_url(url: &FieldValue<'_>) {
     let text = url.text();
     let (scheme, rest) = text.split_once("://").unwrap_or(("", text));
     if scheme != "https" {
@@ -104,7 +104,7 @@ fn validate_url(url: &At<'_>) {
     }
 }
 
-fn validate_service(service: &At<'_>) {
+fn validate_service(service: &FieldValue<'_>) {
     service.field("name").required("");
     service.field("namespace").required("");
     let port = service.field("port");
@@ -130,7 +130,7 @@ fn validate_service(service: &At<'_>) {
     }
 }
 
-fn validate_rule(rule: &At<'_>) {
+fn validate_rule(rule: &FieldValue<'_>) {
     const OPERATIONS: [&str; 5] = ["*", "CONNECT", "CREATE", "DELETE", "UPDATE"];
     let all = |key: &str, what: &str| {
         let list = rule.field(key);
@@ -154,7 +154,7 @@ fn validate_rule(rule: &At<'_>) {
     rule.field("scope").one_of(&["*", "Cluster", "Namespaced"]);
 }
 
-fn validate_resources(resources: &At<'_>) {
+fn validate_resources(resources: &FieldValue<'_>) {
     resources.required("");
     let (mut of_resource, mut of_subresource) = (HashSet::new(), HashSet::new());
     let (mut all, mut every, mut plain) = (false, false, false);
@@ -187,7 +187,7 @@ fn validate_resources(resources: &At<'_>) {
     resources.invalid_if(every && plain, "if '*' is present, must not specify other resources without subresources");
 }
 
-fn validate_conditions(conditions: &At<'_>, present: Option<&Value>) {
+fn validate_conditions(conditions: &FieldValue<'_>, present: Option<&Value>) {
     let items = conditions.items();
     if items.len() > MOST_CONDITIONS {
         let why = format!("Too many: {}: must have at most {MOST_CONDITIONS} items", items.len());

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use serde_json::json;
 
-use super::at::At;
+use super::field_value::FieldValue;
 use super::resources;
 use crate::form;
 
@@ -20,7 +20,7 @@ pub(crate) enum Group {
 }
 
 /// The rules of all containers of a pod; `volumes` are the names of its valid volumes.
-pub(crate) fn containers(spec: &At<'_>, volumes: &HashSet<&str>) {
+pub(crate) fn containers(spec: &FieldValue<'_>, volumes: &HashSet<&str>) {
     let main = spec.field("containers");
     main.require_if(main.items().is_empty(), "");
     let mut names = HashSet::new();
@@ -56,7 +56,7 @@ pub(crate) fn containers(spec: &At<'_>, volumes: &HashSet<&str>) {
     }
 }
 
-fn check(container: &At<'_>, volumes: &HashSet<&str>, group: Group) {
+fn check(container: &FieldValue<'_>, volumes: &HashSet<&str>, group: Group) {
     container.field("name").name(form::dns_label);
     container.field("image").required("");
     container.field("terminationMessagePolicy").one_of(&["File", "FallbackToLogsOnError"]);
@@ -86,13 +86,13 @@ fn check(container: &At<'_>, volumes: &HashSet<&str>, group: Group) {
 }
 
 /// The users and groups of a security context.
-pub(crate) fn user_ids(security: &At<'_>) {
+pub(crate) fn user_ids(security: &FieldValue<'_>) {
     for key in ["runAsUser", "runAsGroup"] {
         security.field(key).between(0, MOST_ID);
     }
 }
 
-fn ports(ports: &At<'_>) {
+fn ports(ports: &FieldValue<'_>) {
     let mut names = HashSet::new();
     for port in ports.items() {
         let name = port.field("name");
@@ -113,7 +113,7 @@ fn ports(ports: &At<'_>) {
     }
 }
 
-fn host_ports(containers: &[At<'_>]) {
+fn host_ports(containers: &[FieldValue<'_>]) {
     let mut taken = HashSet::new();
     for port in containers.iter().flat_map(|container| container.field("ports").items()) {
         let Some(number) = port.field("hostPort").number().filter(|number| *number != 0) else { continue };
@@ -140,7 +140,7 @@ const ENV_FIELDS: [&str; 8] = [
     "status.podIP",
 ];
 
-fn env(variables: &At<'_>) {
+fn env(variables: &FieldValue<'_>) {
     for variable in variables.items() {
         variable.field("name").name(form::env_name);
         let from = variable.field("valueFrom");
@@ -169,7 +169,7 @@ fn env(variables: &At<'_>) {
     }
 }
 
-fn field_reference(reference: &At<'_>) {
+fn field_reference(reference: &FieldValue<'_>) {
     if !reference.is_set() || !reference.field("fieldPath").required("") {
         return;
     }
@@ -188,10 +188,10 @@ fn field_reference(reference: &At<'_>) {
     }
 }
 
-fn env_from(sources: &At<'_>) {
+fn env_from(sources: &FieldValue<'_>) {
     for source in sources.items() {
         source.field("prefix").form(form::env_name);
-        let given = ["configMapRef", "secretRef"].map(|key| source.field(key)).into_iter().filter(At::is_set);
+        let given = ["configMapRef", "secretRef"].map(|key| source.field(key)).into_iter().filter(FieldValue::is_set);
         let given: Vec<_> = given.collect();
         for reference in &given {
             reference.field("name").form_even_if_empty(form::dns_subdomain);
@@ -206,7 +206,7 @@ fn env_from(sources: &At<'_>) {
     }
 }
 
-fn mounts(container: &At<'_>, volumes: &HashSet<&str>) {
+fn mounts(container: &FieldValue<'_>, volumes: &HashSet<&str>) {
     let mounts = container.field("volumeMounts");
     let mut paths = HashSet::new();
     for mount in mounts.items() {
@@ -231,7 +231,7 @@ fn mounts(container: &At<'_>, volumes: &HashSet<&str>) {
     }
 }
 
-fn handlers(container: &At<'_>) {
+fn handlers(container: &FieldValue<'_>) {
     for key in ["postStart", "preStop"] {
         let handler = container.field("lifecycle").field(key);
         if handler.is_set() {
@@ -246,7 +246,7 @@ fn handlers(container: &At<'_>) {
     }
 }
 
-fn probe(probe: &At<'_>, kind: &str) {
+fn probe(probe: &FieldValue<'_>, kind: &str) {
     action(probe);
     for count in ["initialDelaySeconds", "timeoutSeconds", "periodSeconds", "successThreshold", "failureThreshold"] {
         probe.field(count).not_negative();
@@ -262,7 +262,7 @@ fn probe(probe: &At<'_>, kind: &str) {
 }
 
 /// Validates the action of a probe or a lifecycle hook.
-fn action(handler: &At<'_>) {
+fn action(handler: &FieldValue<'_>) {
     let mut given = 0;
     for key in ["exec", "httpGet", "tcpSocket", "grpc", "sleep"] {
         let action = handler.field(key);
@@ -293,7 +293,7 @@ fn action(handler: &At<'_>) {
 }
 
 /// A port by its number or its name.
-pub(crate) fn port_or_name(port: &At<'_>) {
+pub(crate) fn port_or_name(port: &FieldValue<'_>) {
     if port.value.is_string() {
         port.form_even_if_empty(form::port_name);
     } else {

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::at::At;
+use super::field_value::FieldValue;
 use crate::cause::Cause;
 use crate::form;
 
@@ -10,7 +10,7 @@ use crate::form;
 pub(crate) const MOST_BYTES: usize = 1 << 20;
 const FROZEN: &str = "field is immutable when `immutable` is set";
 
-pub(crate) fn keys(data: &At<'_>) {
+pub(crate) fn keys(data: &FieldValue<'_>) {
     for (key, entry) in data.entries() {
         for why in form::config_key(key) {
             entry.invalid_as(&key.into(), why);
@@ -19,7 +19,7 @@ pub(crate) fn keys(data: &At<'_>) {
 }
 
 /// The size of what base64 stands for.
-pub(crate) fn decoded_bytes(data: &At<'_>) -> usize {
+pub(crate) fn decoded_bytes(data: &FieldValue<'_>) -> usize {
     data.entries().iter().map(|(_, entry)| entry.text().trim_end_matches('=').len() * 3 / 4).sum()
 }
 
@@ -28,7 +28,7 @@ pub(crate) fn too_long(field: &str) -> Cause {
 }
 
 /// Reports changes of an immutable object.
-pub(crate) fn frozen(object: &At<'_>, present: Option<&Value>, fields: &[&str]) {
+pub(crate) fn frozen(object: &FieldValue<'_>, present: Option<&Value>, fields: &[&str]) {
     let Some(present) = present.filter(|present| present["immutable"] == true) else { return };
     object.field("immutable").forbidden_if(!object.field("immutable").is_true(), FROZEN);
     for field in fields {

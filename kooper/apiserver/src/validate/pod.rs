@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use serde_json::json;
 
-use super::at::At;
+use super::field_value::FieldValue;
 use super::{container, selector, volume};
 use crate::form;
 
@@ -12,7 +12,7 @@ use crate::form;
 pub(crate) const TOO_MANY_SECONDS: i64 = i32::MAX as i64;
 
 /// The rules of a template, whose labels a selector may have to match.
-pub(crate) fn template(template: &At<'_>) {
+pub(crate) fn template(template: &FieldValue<'_>) {
     template_metadata(template);
     spec(&template.field("spec"));
     if !template.field("spec.ephemeralContainers").is_empty() {
@@ -21,20 +21,20 @@ pub(crate) fn template(template: &At<'_>) {
 }
 
 /// The labels and annotations of a template, under the paths of the real server.
-pub(crate) fn template_metadata(template: &At<'_>) {
+pub(crate) fn template_metadata(template: &FieldValue<'_>) {
     super::labels(&template.field("metadata.labels").named(format!("{}.labels", template.path())));
     super::annotations(&template.field("metadata.annotations").named(format!("{}.annotations", template.path())));
 }
 
 /// The restart policy of workloads that run indefinitely, and the deadline that they do not have.
-pub(crate) fn runs_for_ever(template: &At<'_>, owner: &str) {
+pub(crate) fn runs_for_ever(template: &FieldValue<'_>, owner: &str) {
     template.field("spec.restartPolicy").one_of(&["Always"]);
     let why = format!("activeDeadlineSeconds in {owner} is not Supported");
     template.field("spec.activeDeadlineSeconds").forbidden_if_set(&why);
 }
 
 /// The rules of a pod's spec.
-pub(crate) fn spec(spec: &At<'_>) {
+pub(crate) fn spec(spec: &FieldValue<'_>) {
     let volumes = volume::volumes(&spec.field("volumes"));
     container::containers(spec, &volumes);
     if spec.field("hostNetwork").is_true() {
@@ -79,7 +79,7 @@ pub(crate) fn spec(spec: &At<'_>) {
     }
 }
 
-fn host_network_ports(spec: &At<'_>) {
+fn host_network_ports(spec: &FieldValue<'_>) {
     for port in spec.field("containers").items().iter().flat_map(|container| container.field("ports").items()) {
         let host = port.field("hostPort");
         if host.number().is_some_and(|number| Some(number) != port.field("containerPort").number()) {
@@ -88,7 +88,7 @@ fn host_network_ports(spec: &At<'_>) {
     }
 }
 
-fn tolerations(tolerations: &At<'_>) {
+fn tolerations(tolerations: &FieldValue<'_>) {
     for toleration in tolerations.items() {
         let [key, operator, value, effect] = ["key", "operator", "value", "effect"].map(|name| toleration.field(name));
         key.form(form::qualified);
@@ -118,7 +118,7 @@ fn tolerations(tolerations: &At<'_>) {
     }
 }
 
-fn affinity(affinity: &At<'_>) {
+fn affinity(affinity: &FieldValue<'_>) {
     let node = affinity.field("nodeAffinity");
     let required = node.field("requiredDuringSchedulingIgnoredDuringExecution");
     if required.is_set() {
@@ -143,14 +143,14 @@ fn affinity(affinity: &At<'_>) {
     }
 }
 
-fn weight(weight: &At<'_>) {
+fn weight(weight: &FieldValue<'_>) {
     let number = weight.number().unwrap_or(0);
     if !(1..=100).contains(&number) {
         weight.invalid_as(&json!(number), "must be in the range 1-100");
     }
 }
 
-fn node_term(term: &At<'_>) {
+fn node_term(term: &FieldValue<'_>) {
     for expression in term.field("matchExpressions").items() {
         let values = expression.field("values");
         match expression.field("operator").text() {
@@ -168,7 +168,7 @@ fn node_term(term: &At<'_>) {
     }
 }
 
-fn pod_term(term: &At<'_>) {
+fn pod_term(term: &FieldValue<'_>) {
     selector::validate(&term.field("labelSelector"));
     selector::validate(&term.field("namespaceSelector"));
     for name in term.field("namespaces").items() {
@@ -179,7 +179,7 @@ fn pod_term(term: &At<'_>) {
     topology.form_even_if_empty(form::qualified);
 }
 
-fn spread(constraints: &At<'_>) {
+fn spread(constraints: &FieldValue<'_>) {
     let items = constraints.items();
     for (index, constraint) in items.iter().enumerate() {
         let skew = constraint.field("maxSkew");
@@ -194,8 +194,9 @@ fn spread(constraints: &At<'_>) {
         if !matches!(unsatisfiable.text(), "DoNotSchedule" | "ScheduleAnyway") {
             unsatisfiable.not_supported(&["DoNotSchedule", "ScheduleAnyway"]);
         }
-        let pair =
-            |at: &At<'_>| format!("{{{}, {}}}", at.field("topologyKey").text(), at.field("whenUnsatisfiable").text());
+        let pair = |at: &FieldValue<'_>| {
+            format!("{{{}, {}}}", at.field("topologyKey").text(), at.field("whenUnsatisfiable").text())
+        };
         if items[index + 1..].iter().any(|other| pair(other) == pair(constraint)) {
             let place = constraint.named(format!("{}.{{topologyKey, whenUnsatisfiable}}", constraint.path()));
             place.duplicate_of(&json!(pair(constraint)));

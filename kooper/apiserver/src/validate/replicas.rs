@@ -2,16 +2,16 @@
 
 use serde_json::json;
 
-use super::at::At;
+use super::field_value::FieldValue;
 
-pub(crate) fn not_negative(status: &At<'_>, counts: &[&str]) {
+pub(crate) fn not_negative(status: &FieldValue<'_>, counts: &[&str]) {
     for count in counts {
         status.field(count).not_negative();
     }
 }
 
 /// Some replicas are not more than all of them, and no more are available than are ready, at this path.
-pub(crate) fn at_most_all(status: &At<'_>, counts: &[&str], ready: &str) {
+pub(crate) fn at_most_all(status: &FieldValue<'_>, counts: &[&str], ready: &str) {
     let count = |name: &str| status.field(name).number().unwrap_or(0);
     for name in counts.iter().filter(|name| count(name) > count("replicas")) {
         status.field(name).invalid_as(&json!(count(name)), "cannot be greater than status.replicas");

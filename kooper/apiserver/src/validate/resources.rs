@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::at::At;
+use super::field_value::FieldValue;
 use crate::form;
 
 /// A container may have the resource, which has no prefix.
@@ -15,7 +15,7 @@ pub(crate) fn is_measured(name: &str) -> bool {
     is_standard(name.strip_prefix("requests.").or_else(|| name.strip_prefix("limits.")).unwrap_or(name))
 }
 
-pub(crate) fn of_container(resources: &At<'_>) {
+pub(crate) fn of_container(resources: &FieldValue<'_>) {
     requirements(resources, |name, at| {
         let before = at.count();
         for why in form::qualified(name) {
@@ -50,7 +50,7 @@ fn may_overcommit(name: &str) -> bool {
 }
 
 /// The rules of `limits` and `requests`; `check` is for the name of a resource.
-pub(crate) fn requirements(resources: &At<'_>, check: impl Fn(&str, &At<'_>)) {
+pub(crate) fn requirements(resources: &FieldValue<'_>, check: impl Fn(&str, &FieldValue<'_>)) {
     let limits = resources.field("limits");
     for (name, limit) in limits.entries() {
         check(name, &limit);
@@ -78,7 +78,7 @@ pub(crate) fn requirements(resources: &At<'_>, check: impl Fn(&str, &At<'_>)) {
 }
 
 /// The rules of the amount of a resource.
-pub(crate) fn quantity(name: &str, at: &At<'_>) {
+pub(crate) fn quantity(name: &str, at: &FieldValue<'_>) {
     let Some(quantity) = at.quantity() else { return };
     not_negative(at);
     if is_extended(name) && !quantity.is_whole() {
@@ -86,7 +86,7 @@ pub(crate) fn quantity(name: &str, at: &At<'_>) {
     }
 }
 
-pub(crate) fn not_negative(at: &At<'_>) {
+pub(crate) fn not_negative(at: &FieldValue<'_>) {
     if let Some(quantity) = at.quantity().filter(|quantity| quantity.is_negative()) {
         at.invalid_as(&json!(quantity.to_string()), "must be greater than or equal to 0");
     }

@@ -2,11 +2,11 @@
 
 use serde_json::{Value, json};
 
-use super::at::At;
+use super::field_value::FieldValue;
 use crate::form;
 use crate::select::LabelSelector;
 
-pub(crate) fn validate(selector: &At<'_>) {
+pub(crate) fn validate(selector: &FieldValue<'_>) {
     super::labels(&selector.field("matchLabels"));
     for term in selector.field("matchExpressions").items() {
         let values = term.field("values");
@@ -27,7 +27,7 @@ pub(crate) fn validate(selector: &At<'_>) {
 }
 
 /// The rules of a selector that is required and selects something.
-pub(crate) fn not_empty(selector: &At<'_>, owner: &str) {
+pub(crate) fn not_empty(selector: &FieldValue<'_>, owner: &str) {
     if !selector.is_set() {
         selector.require("");
         return;
@@ -40,8 +40,8 @@ pub(crate) fn not_empty(selector: &At<'_>, owner: &str) {
 
 /// Returns whether a selector can be evaluated.
 pub(crate) fn is_valid(selector: &Value) -> bool {
-    let causes = super::at::Causes::default();
-    validate(&At::root(selector, &causes));
+    let causes = super::field_value::Causes::default();
+    validate(&FieldValue::root(selector, &causes));
     causes.into_inner().is_empty()
 }
 
@@ -55,7 +55,7 @@ pub(crate) fn shown(selector: &Value) -> String {
 }
 
 /// A selector matches the labels of a template.
-pub(crate) fn matches(selector: &Value, template: &At<'_>, empty_matches: bool) {
+pub(crate) fn matches(selector: &Value, template: &FieldValue<'_>, empty_matches: bool) {
     let labels = template.field("metadata.labels");
     // Of a wrong selector only that is reported.
     let unlimited = selector.is_object() && LabelSelector(selector).is_empty();

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use serde_json::json;
 
-use super::at::At;
+use super::field_value::FieldValue;
 use crate::form;
 use crate::quantity::Quantity;
 
@@ -15,7 +15,7 @@ const TYPES: &str = "emptyDir hostPath gitRepo gcePersistentDisk awsElasticBlock
 const MODE: &str = "must be a number between 0 and 0777 (octal), both inclusive";
 
 /// The rules of a pod's volumes, and the names of the valid ones.
-pub(crate) fn volumes<'a>(list: &At<'a>) -> HashSet<&'a str> {
+pub(crate) fn volumes<'a>(list: &FieldValue<'a>) -> HashSet<&'a str> {
     let mut names = HashSet::new();
     for volume in list.items() {
         let before = volume.count();
@@ -32,7 +32,7 @@ pub(crate) fn volumes<'a>(list: &At<'a>) -> HashSet<&'a str> {
     names
 }
 
-fn source(volume: &At<'_>) {
+fn source(volume: &FieldValue<'_>) {
     let mut given = 0;
     for key in TYPES.split(' ') {
         let source = volume.field(key);
@@ -82,7 +82,7 @@ fn source(volume: &At<'_>) {
     // A volume without a type is an empty directory.
 }
 
-fn host_path(source: &At<'_>) {
+fn host_path(source: &FieldValue<'_>) {
     let path = source.field("path");
     if path.required("") && path.text().split('/').any(|part| part == "..") {
         path.invalid("must not contain '..'");
@@ -99,14 +99,14 @@ fn host_path(source: &At<'_>) {
     ]);
 }
 
-fn items(source: &At<'_>) {
+fn items(source: &FieldValue<'_>) {
     mode(&source.field("defaultMode"));
     for item in source.field("items").items() {
         key_to_path(&item);
     }
 }
 
-fn key_to_path(item: &At<'_>) {
+fn key_to_path(item: &FieldValue<'_>) {
     item.field("key").required("");
     let path = item.field("path");
     path.required("");
@@ -115,11 +115,11 @@ fn key_to_path(item: &At<'_>) {
     mode(&item.field("mode"));
 }
 
-fn mode(mode: &At<'_>) {
+fn mode(mode: &FieldValue<'_>) {
     mode.invalid_if(mode.number().is_some_and(|number| !(0..=0o777).contains(&number)), MODE);
 }
 
-fn projected(volume: &At<'_>) {
+fn projected(volume: &FieldValue<'_>) {
     mode(&volume.field("defaultMode"));
     let mut paths = HashSet::new();
     for source in volume.field("sources").items() {

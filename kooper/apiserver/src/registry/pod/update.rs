@@ -4,12 +4,12 @@ use serde_json::{Value, json};
 
 use crate::form;
 use crate::registry::strategy::keep;
-use crate::validate::at::At;
+use crate::validate::field_value::FieldValue;
 use crate::validate::pod::{self, TOO_MANY_SECONDS};
 
 /// Validates an update of a pod, which can change images, the deadline, tolerations and scheduling
 /// gates. In a pod with scheduling gates, it can also restrict the nodes.
-pub(super) fn update(object: &At<'_>, present: &Value) {
+pub(super) fn update(object: &FieldValue<'_>, present: &Value) {
     let spec = object.field("spec");
     pod::spec(&spec);
     super::validate_pods(&spec);
@@ -65,7 +65,7 @@ pub(super) fn update(object: &At<'_>, present: &Value) {
 
 /// While a pod has gates, an update may narrow down the nodes for it. Such changes, which are allowed, are taken back in
 /// what is compared.
-fn gated(spec: &At<'_>, munged: &mut Value, old: &Value) {
+fn gated(spec: &FieldValue<'_>, munged: &mut Value, old: &Value) {
     let selector = spec.field("nodeSelector");
     let lost = |(key, value): (&String, &Value)| selector.value.get(key) != Some(value);
     if old["nodeSelector"].as_object().into_iter().flatten().any(lost) {
@@ -88,7 +88,7 @@ fn gated(spec: &At<'_>, munged: &mut Value, old: &Value) {
     }
 }
 
-fn only_added_requirements(affinity: &At<'_>, before: &Value) {
+fn only_added_requirements(affinity: &FieldValue<'_>, before: &Value) {
     let path = "requiredDuringSchedulingIgnoredDuringExecution";
     let Some(old) = before[path]["nodeSelectorTerms"].as_array().filter(|terms| !terms.is_empty()) else { return };
     let terms = affinity.field(path).field("nodeSelectorTerms");
@@ -125,7 +125,7 @@ fn shown_term(term: &Value) -> Value {
     json!({"MatchExpressions": list("matchExpressions"), "MatchFields": list("matchFields")})
 }
 
-fn only_deleted_gates(gates: &At<'_>, present: &Value) {
+fn only_deleted_gates(gates: &FieldValue<'_>, present: &Value) {
     let items = gates.items();
     for (index, gate) in items.iter().enumerate() {
         let name = gate.field("name");
@@ -138,7 +138,7 @@ fn only_deleted_gates(gates: &At<'_>, present: &Value) {
 }
 
 /// Validates an update through `pods/ephemeralcontainers`, which can only add containers.
-pub(super) fn update_ephemeral(object: &At<'_>, present: &Value) {
+pub(super) fn update_ephemeral(object: &FieldValue<'_>, present: &Value) {
     let spec = object.field("spec");
     pod::spec(&spec);
     let list = spec.field("ephemeralContainers");
@@ -155,7 +155,7 @@ pub(super) fn update_ephemeral(object: &At<'_>, present: &Value) {
 }
 
 /// Validates an update through `pods/resize`, which can only change the resources of containers.
-pub(super) fn resize(object: &At<'_>, present: &Value) {
+pub(super) fn resize(object: &FieldValue<'_>, present: &Value) {
     let spec = object.field("spec");
     pod::spec(&spec);
     let names = |spec: &Value, list: &str| -> Vec<Value> {
@@ -172,7 +172,7 @@ pub(super) fn resize(object: &At<'_>, present: &Value) {
     }
 }
 
-fn only_added_tolerations(tolerations: &At<'_>, present: &Value) {
+fn only_added_tolerations(tolerations: &FieldValue<'_>, present: &Value) {
     let without_time = |toleration: &Value| {
         let mut toleration = toleration.clone();
         drop(toleration.as_object_mut().and_then(|entries| entries.remove("tolerationSeconds")));
@@ -186,7 +186,7 @@ fn only_added_tolerations(tolerations: &At<'_>, present: &Value) {
 }
 
 /// Validates a write of the status.
-pub(super) fn status(status: &At<'_>, present: &Value) {
+pub(super) fn status(status: &FieldValue<'_>, present: &Value) {
     for condition in status.field("conditions").items() {
         condition.field("observedGeneration").not_negative();
         let kind = condition.field("type");

@@ -1,4 +1,4 @@
-//! A place in an object: its value, its path, and the rules that it may violate.
+//! A field of an object: its value, its path, and the rules that it may violate.
 
 use std::cell::RefCell;
 use std::collections::HashSet;
@@ -12,9 +12,9 @@ use crate::quantity::Quantity;
 /// The violations that were found.
 pub(crate) type Causes = RefCell<Vec<Cause>>;
 
-/// A place in an object. Absent values are null.
+/// A field of an object, with its path. Absent values are null.
 #[derive(Clone)]
-pub(crate) struct At<'a> {
+pub(crate) struct FieldValue<'a> {
     pub(crate) value: &'a Value,
     path: String,
     causes: &'a Causes,
@@ -22,7 +22,7 @@ pub(crate) struct At<'a> {
 
 const NOTHING: &Value = &Value::Null;
 
-impl<'a> At<'a> {
+impl<'a> FieldValue<'a> {
     pub(crate) fn root(value: &'a Value, causes: &'a Causes) -> Self {
         Self { value, path: String::new(), causes }
     }
@@ -44,9 +44,9 @@ impl<'a> At<'a> {
     }
 
     /// Checks another value as if it were at this place.
-    pub(crate) fn nested(&self, value: &Value, check: impl FnOnce(&At<'_>)) {
+    pub(crate) fn nested(&self, value: &Value, check: impl FnOnce(&FieldValue<'_>)) {
         let causes = Causes::default();
-        check(&At { value, path: self.path.clone(), causes: &causes });
+        check(&FieldValue { value, path: self.path.clone(), causes: &causes });
         self.causes.borrow_mut().extend(causes.into_inner());
     }
 
