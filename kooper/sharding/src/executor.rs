@@ -34,10 +34,10 @@ mod term;
 mod watches;
 
 use driver::Driver;
-use selection::{Part, ShardSelection, bucket};
+use selection::{SelectedObjects, ShardSelection, bucket};
 use term::{PendingDeletion, Terms};
 
-use crate::hash::{BUCKETS, By, Shard, ShardCount, ShardCountError};
+use crate::hash::{BUCKETS, Shard, ShardCount, ShardCountError, ShardField};
 use crate::map::ShardMap;
 use crate::member::{Member, Options};
 use crate::settings::Shards;
@@ -119,7 +119,7 @@ struct ListedCache {
 /// The objects that caches keep.
 struct Selected {
     /// The field that decides the bucket of an object.
-    by: By,
+    by: ShardField,
     /// Their shards, of so many.
     shards: (ShardCount, Vec<Shard>),
     /// The value of [`joined`](Shared::joined) when each bucket was selected; 0 for those that are not.
@@ -151,7 +151,7 @@ impl Sharding {
     /// both are alike up to their last characters.
     #[must_use]
     pub fn shard_of_task(&self, name: &str) -> Arc<dyn Partition> {
-        Arc::new(TaskShard { sharding: self.clone(), bucket: By::Namespace.bucket(name) })
+        Arc::new(TaskShard { sharding: self.clone(), bucket: ShardField::Namespace.bucket(name) })
     }
 }
 
@@ -161,11 +161,11 @@ impl Partition for Sharding {
     }
 
     fn selection(&self) -> Option<Arc<dyn CacheSelection>> {
-        Some(Arc::new(ShardSelection::new(self, Part::Own)))
+        Some(Arc::new(ShardSelection::new(self, SelectedObjects::Own)))
     }
 
     fn children(&self, owner: &KindInfo, applied: bool) -> Option<Arc<dyn CacheSelection>> {
-        Some(Arc::new(ShardSelection::new(self, Part::Children { owner: owner.clone(), applied })))
+        Some(Arc::new(ShardSelection::new(self, SelectedObjects::Children { owner: owner.clone(), applied })))
     }
 
     fn leadership(&self) -> (Leadership, Duration) {
@@ -277,7 +277,7 @@ impl Admission for ShardAdmission {
 }
 
 impl ShardAdmission {
-    fn bucket(&self, by: By, object: &Object) -> u8 {
+    fn bucket(&self, by: ShardField, object: &Object) -> u8 {
         self.task.unwrap_or_else(|| bucket(by, object))
     }
 
@@ -359,7 +359,7 @@ mod tests {
     fn shared() -> Arc<Shared> {
         let (count, terms) = (ShardCount::try_from(16).unwrap(), Shards::new(16).terms());
         let (identity, mark, scope) = ("me".into(), "shop".into(), WatchedNamespaces::of(&[]));
-        Arc::new(Shared::new(Options { identity, mark, scope, slots: 2, count, by: By::Uid, terms }))
+        Arc::new(Shared::new(Options { identity, mark, scope, slots: 2, count, by: ShardField::Uid, terms }))
     }
 
     #[test]

@@ -14,7 +14,7 @@ pub const BUCKET: &str = "kooper.rs/bucket";
 /// The value of the label [`BUCKET`] of the children of the owner with this uid.
 #[must_use]
 pub fn bucket_of_owner(uid: &str) -> String {
-    label(By::Uid.bucket(uid))
+    label(ShardField::Uid.bucket(uid))
 }
 
 /// A bucket as the value of the label.
@@ -25,14 +25,14 @@ pub(crate) fn label(bucket: u8) -> String {
 /// The field of an object that decides its shard.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub(crate) enum By {
+pub(crate) enum ShardField {
     /// An incarnation of an object.
     Uid,
     /// All objects of a namespace are in the same shard.
     Namespace,
 }
 
-impl By {
+impl ShardField {
     /// The bucket of an object with this uid, or in this namespace.
     ///
     /// The hash of a uid is that of the API server's `shardRange`. Namespaces are alike up to
@@ -168,7 +168,7 @@ mod tests {
         let count = ShardCount(32);
         let mut objects = [0_u32; 32];
         for tenant in 1..=1000 {
-            objects[count.shard(By::Namespace.bucket(&format!("tenant-{tenant}"))).index()] += 1;
+            objects[count.shard(ShardField::Namespace.bucket(&format!("tenant-{tenant}"))).index()] += 1;
         }
         let most = f64::from(objects.into_iter().max().unwrap()) / (1000.0 / 32.0);
         assert!(most < 1.5, "the fullest shard has {most} times the mean");

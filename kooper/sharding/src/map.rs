@@ -6,7 +6,7 @@ use std::sync::Arc;
 use kooper_base::leader::scope::WatchedNamespaces;
 use serde::{Deserialize, Serialize};
 
-use crate::hash::{By, Shard, ShardCount};
+use crate::hash::{Shard, ShardCount, ShardField};
 use crate::overrides::Overrides;
 use crate::session::{Session, SessionError};
 
@@ -23,7 +23,7 @@ pub(crate) struct Ownership {
 /// The owners of all shards. It is replaced by compare-and-swap only.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ShardMap {
-    by: By,
+    by: ShardField,
     count: ShardCount,
     /// As many as `count`.
     shards: Vec<Ownership>,
@@ -60,7 +60,7 @@ pub(crate) enum MapError {
 /// The form in the annotation. Sessions are written once, because they are long.
 #[derive(Serialize, Deserialize)]
 struct Stored {
-    by: By,
+    by: ShardField,
     count: ShardCount,
     sessions: Vec<String>,
     /// The index of the owner, and the term.
@@ -69,12 +69,12 @@ struct Stored {
 
 impl ShardMap {
     /// A map whose shards are free. Terms are higher than `term`.
-    pub(crate) fn new(by: By, count: ShardCount, term: u64) -> Self {
+    pub(crate) fn new(by: ShardField, count: ShardCount, term: u64) -> Self {
         Self { by, count, shards: vec![Ownership { owner: None, term }; count.get().into()] }
     }
 
     /// The field that decides the shard of an object.
-    pub(crate) fn by(&self) -> By {
+    pub(crate) fn by(&self) -> ShardField {
         self.by
     }
 
@@ -212,7 +212,7 @@ mod tests {
 
     #[test]
     fn a_map_is_read_as_it_is_written() {
-        let mut map = ShardMap::new(By::Uid, count(4), 7);
+        let mut map = ShardMap::new(ShardField::Uid, count(4), 7);
         map.assign(Shard(1), Some(session(2)));
         map.assign(Shard(3), Some(session(0)));
         let text = map.to_text().unwrap();
@@ -244,7 +244,7 @@ mod tests {
 
     #[test]
     fn a_new_owner_has_a_new_term_and_a_split_keeps_both() {
-        let mut map = ShardMap::new(By::Uid, count(2), 0);
+        let mut map = ShardMap::new(ShardField::Uid, count(2), 0);
         map.assign(Shard(1), Some(session(0)));
         map.assign(Shard(1), Some(session(0)));
         assert_eq!(map.get(Shard(1)).unwrap().term, 1);
@@ -258,7 +258,7 @@ mod tests {
 
     #[test]
     fn the_largest_map_fits_into_an_annotation() {
-        let mut map = ShardMap::new(By::Uid, count(256), 1_000_000_000_000);
+        let mut map = ShardMap::new(ShardField::Uid, count(256), 1_000_000_000_000);
         for shard in map.count().shards() {
             let identity = "a-controller-with-a-long-name-7d4b9c8f6d-x2x9z_0f0e0d0c-0b0a-4908-8706-050403020100";
             map.assign(

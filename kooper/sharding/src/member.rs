@@ -13,7 +13,7 @@ use kooper_base::leader::lease_state::{Candidate, LeaseState, Terms};
 use kooper_base::leader::scope::WatchedNamespaces;
 use kooper_runtime::internal::watch::retriever::fnv1a;
 
-use crate::hash::{By, Shard, ShardCount};
+use crate::hash::{Shard, ShardCount, ShardField};
 use crate::map::ShardMap;
 use crate::mutant::Mutant;
 use crate::overrides::Overrides;
@@ -54,7 +54,7 @@ pub(crate) struct Options {
     /// The number of shards.
     pub(crate) count: ShardCount,
     /// What decides the shard of an object.
-    pub(crate) by: By,
+    pub(crate) by: ShardField,
     /// The timings of sessions.
     pub(crate) terms: Terms,
 }

@@ -11,7 +11,7 @@ use kube::Client;
 use serde_json::{Value, json};
 
 use crate::executor::leases::{MAP, OVERRIDES, announcement, is_map, mark};
-use crate::hash::{BUCKETS, By, Shard};
+use crate::hash::{BUCKETS, Shard, ShardField};
 use crate::map::{Ownership, ShardMap};
 use crate::overrides::Overrides;
 use crate::plan::plan;
@@ -441,10 +441,10 @@ fn no_map(place: String, members: &[Member]) -> OverviewError {
     if running.is_empty() { OverviewError::NoMap(place) } else { OverviewError::NotCreated(place, running.join(", ")) }
 }
 
-fn field(by: By) -> &'static str {
+fn field(by: ShardField) -> &'static str {
     match by {
-        By::Uid => "uid",
-        By::Namespace => "namespace",
+        ShardField::Uid => "uid",
+        ShardField::Namespace => "namespace",
     }
 }
 

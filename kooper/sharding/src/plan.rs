@@ -66,14 +66,14 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::hash::{By, Shard, fraction};
+    use crate::hash::{Shard, ShardField, fraction};
 
     fn session(number: usize) -> Session {
         Session { slot: number as u8, acquired: 17, identity: format!("replica-{number}").into() }
     }
 
     fn map(count: u16) -> ShardMap {
-        ShardMap::new(By::Uid, count.try_into().unwrap(), 0)
+        ShardMap::new(ShardField::Uid, count.try_into().unwrap(), 0)
     }
 
     fn owned(map: &ShardMap, session: &Session) -> usize {

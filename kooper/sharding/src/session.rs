@@ -8,7 +8,7 @@ use std::sync::Arc;
 use kooper_base::leader::lease_state::Record;
 use serde::{Deserialize, Serialize};
 
-use crate::hash::{By, Shard, ShardCount};
+use crate::hash::{Shard, ShardCount, ShardField};
 
 /// The time from a replica's acquisition of a slot until it releases the slot, or another
 /// replica does after it has observed no renewal for a lease. A session that ended never
@@ -58,7 +58,7 @@ pub(crate) struct Announcement {
     /// The number of shards that the replica was started with.
     pub(crate) count: ShardCount,
     /// The field that it was started with.
-    pub(crate) by: By,
+    pub(crate) by: ShardField,
     /// It stops, and must be given no shard.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(crate) leaving: bool,

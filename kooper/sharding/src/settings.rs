@@ -6,7 +6,7 @@ use kooper_base::leader::LeaderElection;
 use kooper_base::leader::lease_state::Terms;
 use kooper_grammar::name;
 
-use crate::hash::{BUCKETS, By, ShardCount, ShardCountError};
+use crate::hash::{BUCKETS, ShardCount, ShardCountError, ShardField};
 
 /// The most replicas that share a controller.
 const MOST_MEMBERS: u8 = 64;
@@ -26,7 +26,7 @@ const MOST_MEMBERS: u8 = 64;
 #[must_use = "the settings have no effect until they are passed to a controller"]
 pub struct Shards {
     count: u16,
-    by: By,
+    by: ShardField,
     members: u8,
     /// The settings of the Leases, as of a leader election.
     election: LeaderElection,
@@ -36,13 +36,13 @@ impl Shards {
     /// This many shards: a power of two, at most 256, and best eight for each replica. With one shard, one replica
     /// works and the others stand by, as with leader election.
     pub fn new(count: u16) -> Self {
-        Self { count, by: By::Uid, members: 8, election: LeaderElection::new() }
+        Self { count, by: ShardField::Uid, members: 8, election: LeaderElection::new() }
     }
 
     /// The namespace of an object decides its shard, and not its uid.
     #[doc(hidden)]
     pub fn by_namespace(mut self) -> Self {
-        self.by = By::Namespace;
+        self.by = ShardField::Namespace;
         self
     }
 
@@ -141,7 +141,7 @@ impl Shards {
     }
 
     /// The field that decides the shard.
-    pub(crate) fn field(&self) -> By {
+    pub(crate) fn field(&self) -> ShardField {
         self.by
     }
 

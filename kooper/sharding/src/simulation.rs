@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use kooper_base::leader::lease_state::Terms;
 
-use crate::hash::{By, ShardCount, fraction};
+use crate::hash::{ShardCount, ShardField, fraction};
 use crate::mutant::Mutant;
 
 mod network;
@@ -37,7 +37,7 @@ const TIMINGS: [[u64; 3]; 3] = [[15_000, 10_000, 2_000], [3_000, 2_000, 1_000], 
 pub(crate) struct Configuration {
     slots: u8,
     count: ShardCount,
-    by: By,
+    by: ShardField,
     terms: Terms,
     /// Slots are watched: each by a few replicas.
     watches_slots: bool,
@@ -49,7 +49,7 @@ impl Configuration {
     fn of_32_shards(slots: u8, watches_slots: bool) -> Self {
         let [lease, deadline, retry] = TIMINGS[0].map(Duration::from_millis);
         let terms = Terms::new(lease, deadline, retry);
-        Self { slots, count: count(5), by: By::Uid, terms, watches_slots, are_apart: false }
+        Self { slots, count: count(5), by: ShardField::Uid, terms, watches_slots, are_apart: false }
     }
 }
 
@@ -65,7 +65,7 @@ fn run_scenario(seed: u64, mutant: Option<Mutant>) -> Result<Summary, String> {
         // With many free slots, not all of them are read each time.
         slots: replicas as u8 + if seed.is_multiple_of(2) { 2 } else { 12 },
         count: count(2 + rng.below(3)),
-        by: By::Uid,
+        by: ShardField::Uid,
         terms: Terms::new(lease, deadline, retry),
         watches_slots: rng.chance(0.7),
         // Not drawn, so that other seeds keep their scenarios.
@@ -102,7 +102,8 @@ fn run_scenario(seed: u64, mutant: Option<Mutant>) -> Result<Summary, String> {
         0 => change(&mut world, None)?,
         1 => change(&mut world, Some(0))?,
         _ => {
-            let (by, bits) = [(By::Uid, 5), (By::Uid, 1), (By::Namespace, 3)][seed as usize % 3];
+            let (by, bits) =
+                [(ShardField::Uid, 5), (ShardField::Uid, 1), (ShardField::Namespace, 3)][seed as usize % 3];
             // These have more slots than replicas.
             let deleted = (!seed.is_multiple_of(2)).then_some(deleted);
             roll_out(&mut world, by, count(bits), deleted, seed % 4 == 1)?;
@@ -181,7 +182,7 @@ fn restore(world: &mut World, seed: u64) -> Result<(), String> {
 /// one that stops, and otherwise afterwards.
 fn roll_out(
     world: &mut World,
-    by: By,
+    by: ShardField,
     count: ShardCount,
     deleted: Option<DisruptionKind>,
     surges: bool,

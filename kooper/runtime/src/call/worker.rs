@@ -1,6 +1,6 @@
 //! Workers: each takes a key from the queue, calls the handler, and gives the key back.
 
-mod busy;
+mod call_tracker;
 mod daemons;
 mod finish;
 mod functions;
@@ -32,8 +32,8 @@ use crate::object::key::ObjectKey;
 use crate::queue::reason::Reason;
 use crate::queue::{Completion, Item, Lane, NextRun, Ticket};
 
-pub(crate) use busy::Busy;
-pub use busy::Running;
+pub(crate) use call_tracker::CallTracker;
+pub use call_tracker::Running;
 pub(crate) use daemons::Daemons;
 pub(crate) use functions::{Deletions, Functions};
 pub(crate) use grants::{Grants, is_in_one_of};
@@ -51,11 +51,11 @@ pub(crate) struct Workers {
     /// The controller: its name, queue, caches and Events.
     pub(crate) controller: Arc<ControllerContext>,
     pub(crate) functions: Functions,
-    pub(crate) limits: Limits,
+    pub(crate) limits: CallLimits,
     /// Set if each call runs until its object changes.
     pub(crate) daemons: Option<Arc<Daemons>>,
     /// The calls that run now, those of an earlier term included.
-    pub(crate) busy: Arc<Busy>,
+    pub(crate) call_tracker: Arc<CallTracker>,
     /// Observes the calls.
     pub(crate) observer: Arc<Observers>,
     /// Where the calls run.
@@ -69,7 +69,7 @@ pub(crate) struct Workers {
 }
 
 /// Limits on the number of concurrent calls and on their duration.
-pub(crate) struct Limits {
+pub(crate) struct CallLimits {
     pub(crate) workers: usize,
     pub(crate) timeout: Option<Duration>,
     /// A call that has not ended so long after it was aborted is stuck.
@@ -291,7 +291,7 @@ impl Workers {
         // Dropping the operator cancels its calls.
         let _cancel = token.clone().drop_guard();
         let mut task = self.executor.spawn_next(caught(future).instrument(attempt.span.clone()));
-        let running = self.busy.start(attempt.started, &attempt.key, attempt.number, task.poll_time());
+        let running = self.call_tracker.start(attempt.started, &attempt.key, attempt.number, task.poll_time());
         let limit = async {
             match self.limits.timeout {
                 Some(limit) => sleep(limit).await,
@@ -329,7 +329,7 @@ impl Workers {
         attempt: Attempt,
         task: Task<TaskResult>,
         failure: Failure,
-        running: busy::Guard,
+        running: call_tracker::TrackedCall,
     ) {
         let stuck = running.leave_behind();
         self.observer.each(|one| one.stuck(&attempt, &failure, self.limits.stuck_after, stuck));

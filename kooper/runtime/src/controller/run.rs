@@ -34,7 +34,7 @@ use crate::call::extensions::Extensions;
 use crate::call::finalizer::{ForgottenFinalizers, UnselectedObjects};
 use crate::call::handler::DynHandler;
 use crate::call::observer::{CallObserver, Observers};
-use crate::call::worker::{Busy, Deletions, Functions, Grants, Limits, Tombstones, Undecodable, Workers};
+use crate::call::worker::{CallLimits, CallTracker, Deletions, Functions, Grants, Tombstones, Undecodable, Workers};
 use crate::client::{ClientStack, on_current_runtime, retry_after};
 use crate::controller::config::Names;
 use crate::controller::error::ControllerError;
@@ -115,7 +115,7 @@ pub struct Runner {
     tombstones: Arc<Tombstones>,
     /// The values that it shares with others, such as its state.
     shared: Arc<Extensions>,
-    busy: Arc<Busy>,
+    call_tracker: Arc<CallTracker>,
     undecodable: Arc<Undecodable>,
     observer: Arc<Observers>,
     starting: Arc<Starting>,
@@ -178,8 +178,8 @@ impl Runner {
         });
         // Daemons need no workers, so those that are stuck do not hold up others.
         let workers = if config.daemon { usize::MAX } else { config.workers };
-        let busy = Arc::new(Busy::new(name.clone(), workers));
-        process.health.add(busy.clone());
+        let call_tracker = Arc::new(CallTracker::new(name.clone(), workers));
+        process.health.add(call_tracker.clone());
         let undecodable = Arc::new(Undecodable::new(name.clone()));
         process.health.add(undecodable.clone());
         let mut observers: Vec<Arc<dyn CallObserver>> = vec![undecodable.clone()];
@@ -208,7 +208,7 @@ impl Runner {
             workers: config.workers,
             ignores_deletion: config.ignores_deletion(),
             watches: watching.all(),
-            busy: busy.clone(),
+            call_tracker: call_tracker.clone(),
             starting: starting.clone(),
         });
         process.health.add_controller(&view);
@@ -225,7 +225,7 @@ impl Runner {
             margin,
             tombstones: Arc::default(),
             shared,
-            busy,
+            call_tracker,
             undecodable,
             observer,
             starting,
@@ -250,7 +250,7 @@ impl Runner {
         self.leadership.expires().then(|| Elected {
             controller: self.context.controller.clone(),
             leadership: self.leadership.clone(),
-            calls: self.busy.clone(),
+            calls: self.call_tracker.clone(),
             margin: self.margin,
         })
     }
@@ -363,11 +363,11 @@ impl Runner {
             self.context.events.drain(EVENTS_GRACE).await;
         }
         // A call that was stuck before the stop may still run without its worker.
-        let Some(limit) = drained else { return self.busy.left_behind() == 0 };
-        tracing::warn!(controller = %workers.controller.controller, calls = self.busy.calls(), "the drain time of {limit:?} is over: the running handler calls are aborted");
+        let Some(limit) = drained else { return self.call_tracker.left_behind() == 0 };
+        tracing::warn!(controller = %workers.controller.controller, calls = self.call_tracker.calls(), "the drain time of {limit:?} is over: the running handler calls are aborted");
         tasks.abort.cancel();
         let grace = if lost.is_cancelled() { self.before_the_next_term(ABORT_GRACE) } else { ABORT_GRACE };
-        timeout(grace, ended(&mut running, &tasks)).await.is_ok() && self.busy.left_behind() == 0
+        timeout(grace, ended(&mut running, &tasks)).await.is_ok() && self.call_tracker.left_behind() == 0
     }
 
     /// A grace after a lost term, so short that two of them end before another replica
@@ -409,9 +409,9 @@ impl Runner {
                 finalizers: config.finalizers(),
                 unselected,
             },
-            limits: Limits { workers: config.workers, timeout: config.timeout, stuck_after: config.stuck_after },
+            limits: CallLimits { workers: config.workers, timeout: config.timeout, stuck_after: config.stuck_after },
             daemons: self.watching.daemons.clone(),
-            busy: self.busy.clone(),
+            call_tracker: self.call_tracker.clone(),
             observer: self.observer.clone(),
             executor: self.process.executor.clone(),
             leadership: self.leadership.clone(),
@@ -440,7 +440,7 @@ impl Runner {
         let parts = self.controller.parts.clone();
         let context = InitContext { controller: self.context.clone(), shared: self.shared.clone() };
         let building = self.process.executor.spawn(async move { parts.handlers(context).await });
-        self.busy.initializes(&building.poll_time());
+        self.call_tracker.initializes(&building.poll_time());
         match building.await {
             Ok(built) => built.map_err(|error| error::chain(&*error)),
             Err(error) => Err(error.text()),
@@ -450,7 +450,7 @@ impl Runner {
     /// Waits for the end of an `init` that was aborted; `false` if it blocks its thread.
     async fn init_ended(&self) -> bool {
         let ended = async {
-            while self.busy.is_initializing() {
+            while self.call_tracker.is_initializing() {
                 sleep(Duration::from_millis(10)).await;
             }
         };
@@ -468,8 +468,8 @@ impl Runner {
     fn worker_gauges(&self) {
         let max = self.controller.config.workers as f64;
         self.gauge(Gauge::MaxWorkers, move || max);
-        let busy = || self.busy.clone();
-        let (active, unfinished, longest, stuck) = (busy(), busy(), busy(), busy());
+        let call_tracker = || self.call_tracker.clone();
+        let (active, unfinished, longest, stuck) = (call_tracker(), call_tracker(), call_tracker(), call_tracker());
         self.gauge(Gauge::ActiveWorkers, move || active.calls());
         self.gauge(Gauge::UnfinishedWork, move || unfinished.unfinished());
         self.gauge(Gauge::LongestRunning, move || longest.longest());

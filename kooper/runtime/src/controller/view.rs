@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::call::context::ControllerContext;
 use crate::call::extensions::Extensions;
-use crate::call::worker::{Busy, Running};
+use crate::call::worker::{CallTracker, Running};
 use crate::controller::namespaces::Namespaces;
 use crate::controller::starting::Starting;
 use crate::leader::Leadership;
@@ -32,7 +32,7 @@ pub struct ControllerView {
     /// `true` if no function is called for an object that is being deleted.
     pub(super) ignores_deletion: bool,
     pub(super) watches: Vec<Arc<Watched>>,
-    pub(super) busy: Arc<Busy>,
+    pub(super) call_tracker: Arc<CallTracker>,
     pub(super) starting: Arc<Starting>,
 }
 
@@ -83,7 +83,7 @@ impl ControllerView {
     /// The calls that run, the longest one first.
     #[must_use]
     pub fn calls(&self) -> Vec<Running> {
-        self.busy.running()
+        self.call_tracker.running()
     }
 
     /// Its watches.

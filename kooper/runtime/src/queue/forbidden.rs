@@ -28,7 +28,7 @@ fn wait(refused: u32, backoff: Backoff) -> Duration {
 /// The lines, one for each refusal.
 #[derive(Debug, Default)]
 pub(super) struct ForbiddenBreaker {
-    lines: HashMap<u64, Line>,
+    queues: HashMap<u64, ForbiddenQueue>,
     probes: Schedule<u64>,
     /// The lines whose probe succeeded, and when.
     open: Schedule<u64>,
@@ -36,7 +36,7 @@ pub(super) struct ForbiddenBreaker {
 }
 
 #[derive(Debug, Default)]
-struct Line {
+struct ForbiddenQueue {
     keys: BTreeSet<(u64, EntryId)>,
     /// The number of probes that were refused in a row.
     refused: u32,
@@ -50,7 +50,7 @@ impl ForbiddenBreaker {
     pub(super) fn join(&mut self, refusal: u64, id: EntryId, again: bool, backoff: Backoff, now: Instant) -> u64 {
         let place = self.arrivals;
         self.arrivals += 1;
-        let line = self.lines.entry(refusal).or_default();
+        let line = self.queues.entry(refusal).or_default();
         line.keys.insert((place, id));
         line.refused = line.refused.saturating_add(u32::from(again)).max(1);
         let next = match line.probe_at.filter(|at| !again && *at > now.into()) {
@@ -64,7 +64,7 @@ impl ForbiddenBreaker {
 
     /// Records that a key of a line was refused and is not retried.
     pub(super) fn refuse(&mut self, refusal: u64, backoff: Backoff, now: Instant) {
-        let Some(line) = self.lines.get_mut(&refusal) else { return };
+        let Some(line) = self.queues.get_mut(&refusal) else { return };
         line.refused = line.refused.saturating_add(1);
         let next = now + wait(line.refused, backoff);
         self.plan(refusal, Some(next.into()));
@@ -73,7 +73,7 @@ impl ForbiddenBreaker {
 
     /// Removes a key from its line, because it runs or because it was deleted.
     pub(super) fn leave(&mut self, refusal: u64, place: u64, id: EntryId) {
-        if let Some(line) = self.lines.get_mut(&refusal) {
+        if let Some(line) = self.queues.get_mut(&refusal) {
             line.keys.remove(&(place, id));
         }
     }
@@ -82,7 +82,7 @@ impl ForbiddenBreaker {
     /// of keys that still wait in it.
     pub(super) fn open_after_success(&mut self, refusal: u64, now: Instant) -> usize {
         self.plan(refusal, None);
-        let Some(line) = self.lines.get_mut(&refusal) else { return 0 };
+        let Some(line) = self.queues.get_mut(&refusal) else { return 0 };
         line.refused = 0;
         let waiting = line.keys.len();
         self.open(refusal, (waiting > 0).then_some(now.into()));
@@ -93,7 +93,7 @@ impl ForbiddenBreaker {
     /// or failed for another reason, so it is still unknown whether the permission
     /// is granted.
     pub(super) fn probe_now(&mut self, refusal: u64, now: Instant) {
-        if self.lines.get(&refusal).is_some_and(|line| line.opened_at.is_none()) {
+        if self.queues.get(&refusal).is_some_and(|line| line.opened_at.is_none()) {
             self.plan(refusal, Some(now.into()));
         }
     }
@@ -101,7 +101,7 @@ impl ForbiddenBreaker {
     /// Takes the next key whose probe is due.
     pub(super) fn probe(&mut self, now: Instant) -> Option<EntryId> {
         while let Some(refusal) = self.probes.due(now) {
-            let first = self.lines.get_mut(&refusal).and_then(|line| line.keys.pop_first());
+            let first = self.queues.get_mut(&refusal).and_then(|line| line.keys.pop_first());
             // The next probe, in case this one takes long.
             self.plan(refusal, first.map(|_| (now + LONGEST).into()));
             match first {
@@ -115,7 +115,7 @@ impl ForbiddenBreaker {
     /// Takes the next key of an open line.
     pub(super) fn admit(&mut self) -> Option<EntryId> {
         while let Some((_, refusal)) = self.open.first() {
-            match self.lines.get_mut(&refusal).and_then(|line| line.keys.pop_first()) {
+            match self.queues.get_mut(&refusal).and_then(|line| line.keys.pop_first()) {
                 Some((_, id)) => return Some(id),
                 None => self.open(refusal, None),
             }
@@ -130,12 +130,12 @@ impl ForbiddenBreaker {
 
     /// Returns `true` if a key is the next probe of its line.
     pub(super) fn is_first(&self, refusal: u64, place: u64, id: EntryId) -> bool {
-        self.lines.get(&refusal).is_some_and(|line| line.keys.first() == Some(&(place, id)))
+        self.queues.get(&refusal).is_some_and(|line| line.keys.first() == Some(&(place, id)))
     }
 
     /// The time of a line's next probe.
     pub(super) fn next_of(&self, refusal: u64) -> Option<CompactInstant> {
-        self.lines.get(&refusal)?.probe_at
+        self.queues.get(&refusal)?.probe_at
     }
 
     /// The time of the next probe of any line.
@@ -145,21 +145,21 @@ impl ForbiddenBreaker {
 
     #[cfg(test)]
     pub(super) fn is_empty(&self) -> bool {
-        self.lines.is_empty() && self.probes.len() + self.open.len() == 0
+        self.queues.is_empty() && self.probes.len() + self.open.len() == 0
     }
 
     fn plan(&mut self, refusal: u64, at: Option<CompactInstant>) {
-        let Some(line) = self.lines.get_mut(&refusal) else { return };
+        let Some(line) = self.queues.get_mut(&refusal) else { return };
         self.probes.reschedule(refusal, std::mem::replace(&mut line.probe_at, at), at);
     }
 
     /// Opens or closes a line. A closed line without keys and without a probe is
     /// removed.
     fn open(&mut self, refusal: u64, at: Option<CompactInstant>) {
-        let Some(line) = self.lines.get_mut(&refusal) else { return };
+        let Some(line) = self.queues.get_mut(&refusal) else { return };
         self.open.reschedule(refusal, std::mem::replace(&mut line.opened_at, at), at);
         if at.is_none() && line.keys.is_empty() && line.probe_at.is_none() {
-            self.lines.remove(&refusal);
+            self.queues.remove(&refusal);
         }
     }
 }

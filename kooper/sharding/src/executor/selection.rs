@@ -14,11 +14,11 @@ use tokio::sync::watch;
 
 use super::selector::shard_selector;
 use super::{LastState, ListedCache, Selected, Sharding, ShardingOptions, Shared};
-use crate::hash::{BUCKET, BUCKETS, By, Shard, label};
+use crate::hash::{BUCKET, BUCKETS, Shard, ShardField, label};
 use crate::member::Member;
 
 /// The objects that a cache is for.
-pub(super) enum Part {
+pub(super) enum SelectedObjects {
     /// The controller's own objects.
     Own,
     /// Their children. All that were `applied` have the label of their bucket, unless an older version did it.
@@ -29,17 +29,17 @@ pub(super) enum Part {
 pub(super) struct ShardSelection {
     shared: Arc<Shared>,
     options: Arc<ShardingOptions>,
-    part: Part,
+    part: SelectedObjects,
     listed: Arc<ListedCache>,
     selector: LastState,
 }
 
 impl ShardSelection {
-    pub(super) fn new(sharding: &Sharding, part: Part) -> Self {
+    pub(super) fn new(sharding: &Sharding, part: SelectedObjects) -> Self {
         let listed = Arc::<ListedCache>::default();
         sharding.shared.caches.lock().push(Arc::clone(&listed));
         let selector = LastState::default();
-        if matches!(part, Part::Own) {
+        if matches!(part, SelectedObjects::Own) {
             sharding.shared.selectors.lock().push(Arc::clone(&selector));
         }
         Self { shared: Arc::clone(&sharding.shared), options: Arc::clone(&sharding.options), part, listed, selector }
@@ -59,7 +59,7 @@ impl CacheSelection for ShardSelection {
             return true;
         }
         let by = selected.by;
-        let Part::Children { owner, .. } = &self.part else { return selected.has(bucket(by, object)) };
+        let SelectedObjects::Children { owner, .. } = &self.part else { return selected.has(bucket(by, object)) };
         drop(selected);
         // Who wants an object that belongs to no owner of this kind must learn of it.
         let Some(bucket) = owners_bucket(by, owner, object) else { return true };
@@ -72,7 +72,7 @@ impl CacheSelection for ShardSelection {
     }
 
     fn dropped(&self) {
-        if matches!(self.part, Part::Own) {
+        if matches!(self.part, SelectedObjects::Own) {
             self.options.metrics.count(&self.options.controller, Counter::ShardObjectDropped);
         }
     }
@@ -100,23 +100,23 @@ impl CacheSelection for ShardSelection {
         let buckets = (0..=u8::MAX).zip(&selected.buckets);
         let joined = buckets.filter(|(_, joined)| **joined > since).map(|(bucket, _)| bucket);
         match (&self.part, selected.by) {
-            (Part::Own, By::Uid) => {
+            (SelectedObjects::Own, ShardField::Uid) => {
                 let shard_selector = shard_selector(joined);
                 if shard_selector.is_none() {
                     *self.selector.lock() = None;
                 }
                 Scope { shard_selector, ..scope.clone() }
             }
-            (Part::Own, By::Namespace) => {
+            (SelectedObjects::Own, ShardField::Namespace) => {
                 *self.selector.lock() = None;
                 scope.clone()
             }
-            (Part::Children { applied: true, .. }, By::Uid) => {
+            (SelectedObjects::Children { applied: true, .. }, ShardField::Uid) => {
                 let excluded = excluding(&joined.collect());
                 let labels = scope.labels.iter().chain(&excluded).map(String::as_str).collect::<Vec<_>>().join(",");
                 Scope { labels: (!labels.is_empty()).then_some(labels), ..scope.clone() }
             }
-            (Part::Children { .. }, _) => scope.clone(),
+            (SelectedObjects::Children { .. }, _) => scope.clone(),
         }
     }
 
@@ -170,24 +170,24 @@ impl Shared {
 }
 
 /// The bucket of an object of the controller.
-pub(super) fn bucket(by: By, object: &Object) -> u8 {
+pub(super) fn bucket(by: ShardField, object: &Object) -> u8 {
     by.bucket(match by {
-        By::Uid => object.uid(),
-        By::Namespace => object.key().namespace().unwrap_or_default(),
+        ShardField::Uid => object.uid(),
+        ShardField::Namespace => object.key().namespace().unwrap_or_default(),
     })
 }
 
 /// The bucket of the owner of a child, if an object is one.
-fn owners_bucket(by: By, owner: &KindInfo, child: &Object) -> Option<u8> {
+fn owners_bucket(by: ShardField, owner: &KindInfo, child: &Object) -> Option<u8> {
     let owners = child.owner_references().ok()?;
     match (owners.iter().find(|owner| owner.controller == Some(true)), by) {
         (Some(controller), _) if !is_of_kind(controller, owner) => None,
-        (Some(controller), By::Uid) => Some(by.bucket(&controller.uid)),
-        (Some(_), By::Namespace) => Some(by.bucket(child.key().namespace().unwrap_or_default())),
+        (Some(controller), ShardField::Uid) => Some(by.bucket(&controller.uid)),
+        (Some(_), ShardField::Namespace) => Some(by.bucket(child.key().namespace().unwrap_or_default())),
         // Only an object without a controller belongs to the owner that its label names.
-        (None, By::Uid) => child.metadata().ok()?.labels.get(OWNER).map(|uid| by.bucket(uid)),
+        (None, ShardField::Uid) => child.metadata().ok()?.labels.get(OWNER).map(|uid| by.bucket(uid)),
         // A child without an owner reference may be in another namespace.
-        (None, By::Namespace) => None,
+        (None, ShardField::Namespace) => None,
     }
 }
 
@@ -219,12 +219,12 @@ mod tests {
             object(&format!(r#""ownerReferences":[{owner}],"labels":{{"kooper.rs/owner":"w"}}"#))
         };
         let bucket = |by, child| owners_bucket(by, &KindInfo::of::<ConfigMap>(), &child);
-        assert_eq!(bucket(By::Uid, owner("ConfigMap", true)), Some(By::Uid.bucket("u")));
-        assert_eq!(bucket(By::Namespace, owner("ConfigMap", true)), Some(By::Namespace.bucket("n")));
-        assert_eq!(bucket(By::Uid, owner("ConfigMap", false)), Some(By::Uid.bucket("w")));
-        assert_eq!(bucket(By::Namespace, owner("ConfigMap", false)), None);
-        assert_eq!(bucket(By::Uid, owner("Secret", true)), None);
-        assert_eq!(bucket(By::Uid, object(r#""uid":"x""#)), None);
+        assert_eq!(bucket(ShardField::Uid, owner("ConfigMap", true)), Some(ShardField::Uid.bucket("u")));
+        assert_eq!(bucket(ShardField::Namespace, owner("ConfigMap", true)), Some(ShardField::Namespace.bucket("n")));
+        assert_eq!(bucket(ShardField::Uid, owner("ConfigMap", false)), Some(ShardField::Uid.bucket("w")));
+        assert_eq!(bucket(ShardField::Namespace, owner("ConfigMap", false)), None);
+        assert_eq!(bucket(ShardField::Uid, owner("Secret", true)), None);
+        assert_eq!(bucket(ShardField::Uid, object(r#""uid":"x""#)), None);
     }
 
     #[test]

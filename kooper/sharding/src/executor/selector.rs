@@ -53,7 +53,7 @@ fn last_hash(bucket: u8) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::hash::{By, Shard, ShardCount};
+    use crate::hash::{Shard, ShardCount, ShardField};
 
     #[test]
     fn runs_of_buckets_are_ranges_in_the_form_of_the_api_server() {
@@ -87,7 +87,7 @@ mod tests {
         for number in 0..500 {
             let uid = format!("00000000-0000-0000-0000-{number:012}");
             let selecting: Vec<Shard> = count.shards().filter(|shard| selects(shard, &uid)).collect();
-            assert_eq!(selecting, [count.shard(By::Uid.bucket(&uid))]);
+            assert_eq!(selecting, [count.shard(ShardField::Uid.bucket(&uid))]);
         }
     }
 }

@@ -8,18 +8,18 @@ use kooper_runtime::Shard as OwnedShard;
 use tokio_util::sync::CancellationToken;
 
 use super::Shared;
-use crate::hash::{BUCKETS, By};
+use crate::hash::{BUCKETS, ShardField};
 
 /// The terms in which calls run, by bucket. While leadership is held, calls may begin in those that are here: before the
 /// driver looks at the calls that run, it removes the terms that are not held any more, and closes those that are handed over.
 pub(super) struct Terms {
     /// The field that decides the bucket of an object.
-    pub(super) by: By,
+    pub(super) by: ShardField,
     of: Vec<Option<Arc<Term>>>,
 }
 
 impl Terms {
-    pub(super) fn new(by: By) -> Self {
+    pub(super) fn new(by: ShardField) -> Self {
         Self { by, of: vec![None; BUCKETS.into()] }
     }
 

@@ -48,7 +48,7 @@ impl Slot {
 
 /// The reason for which slots are read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Need {
+pub(super) enum ReadReason {
     /// Sessions may have been renewed.
     Renewals,
     /// A successor is awaited, which may have news.
@@ -172,9 +172,9 @@ impl Slots {
 
     /// The slots to read: those of others whose sessions may work, unless a watch has just shown a renewal, and those that
     /// are acquired next, unless they are watched; all of them from time to time.
-    pub(super) fn to_read(&self, need: Need, own: Option<u8>, now: Moment, map: &MapView) -> Vec<u8> {
+    pub(super) fn to_read(&self, reason: ReadReason, own: Option<u8>, now: Moment, map: &MapView) -> Vec<u8> {
         let whole = self.terms.retry * WHOLE_READ;
-        let is_whole = need == Need::All || self.all_read_at().is_none_or(|read| now >= read + whole);
+        let is_whole = reason == ReadReason::All || self.all_read_at().is_none_or(|read| now >= read + whole);
         let spare: Vec<u8> = self.spare(map).filter(|slot| !self.watched.contains(slot)).collect();
         let session = |slot: u8| self.get(slot).and_then(|record| record.session(slot));
         // Also in the own slot: whether that session has ended is known from a read only.
@@ -182,7 +182,7 @@ impl Slots {
             |slot: u8| map.owners().any(|owner| owner.slot == slot && Some(owner) != session(slot).as_ref());
         let is_renewed = |index: u8, slot: &Slot| {
             let is_recent = now < slot.changed + self.terms.retry * 3 / 2;
-            need == Need::Renewals && is_recent && self.watched.contains(&index)
+            reason == ReadReason::Renewals && is_recent && self.watched.contains(&index)
         };
         let is_used = |index: u8, slot: &Slot| {
             is_anothers(index) || (Some(index) != own && !self.is_free(index, map) && !is_renewed(index, slot))
@@ -411,28 +411,28 @@ mod tests {
         let terms = Terms::new(Duration::from_secs(15), Duration::from_secs(10), RETRY);
         let (mut slots, map) = (Slots::new(16, terms, 7, Moment::ZERO, None), MapView::new(Moment::ZERO, None));
         let all: Vec<u8> = (0..16).collect();
-        assert_eq!(slots.to_read(Need::Renewals, None, Moment::ZERO, &map), all, "none was read yet");
+        assert_eq!(slots.to_read(ReadReason::Renewals, None, Moment::ZERO, &map), all, "none was read yet");
         all.iter().for_each(|slot| slots.read(*slot, Moment::ZERO, Moment::ZERO));
         slots.observe(1, Some(Moment::ZERO), Moment::ZERO, Some(held(1)), &map);
         slots.observe(9, Some(Moment::ZERO), Moment::ZERO, Some(held(2)), &map);
-        assert_eq!(slots.to_read(Need::Renewals, Some(9), RETRY, &map), [0, 1, 2, 3], "not the own one");
+        assert_eq!(slots.to_read(ReadReason::Renewals, Some(9), RETRY, &map), [0, 1, 2, 3], "not the own one");
         slots.watched.extend([0, 1, 2]);
         assert_eq!(
-            slots.to_read(Need::Renewals, None, RETRY, &map),
+            slots.to_read(ReadReason::Renewals, None, RETRY, &map),
             [3, 9],
             "neither free ones nor renewed ones that are watched"
         );
-        assert_eq!(slots.to_read(Need::News, None, RETRY, &map), [1, 3, 9]);
-        assert_eq!(slots.to_read(Need::Renewals, None, RETRY * 2, &map), [1, 3, 9], "the watch may be cut off");
+        assert_eq!(slots.to_read(ReadReason::News, None, RETRY, &map), [1, 3, 9]);
+        assert_eq!(slots.to_read(ReadReason::Renewals, None, RETRY * 2, &map), [1, 3, 9], "the watch may be cut off");
         assert!((0..8).filter_map(|random| Slots { random, ..slots.clone() }.free(None, &map)).all(|slot| slot < 4));
-        assert_eq!(slots.to_read(Need::All, None, RETRY, &map), all);
+        assert_eq!(slots.to_read(ReadReason::All, None, RETRY, &map), all);
         assert_eq!(slots.to_watch(9, &map), [1, 0, 2, 3], "one other session, and the first free ones");
         for slot in [4, 12, 14] {
             slots.observe(slot, Some(Moment::ZERO), Moment::ZERO, Some(held(3)), &map);
         }
         assert_eq!(slots.to_watch(9, &map)[..3], [12, 14, 1], "those that follow, and then from the first one");
         slots.read(1, RETRY * 9, RETRY * 9);
-        let needed = slots.to_read(Need::Renewals, None, RETRY * 10, &map);
+        let needed = slots.to_read(ReadReason::Renewals, None, RETRY * 10, &map);
         assert_eq!(needed.len(), all.len(), "the others were read ten retry periods ago");
         assert_eq!(needed.last(), Some(&1), "they come first: there may be no time for all of them");
     }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use kooper_base::leader::lease_state::{LeaseWrite, NextStep, WriteResult};
 
-use super::slots::Need;
+use super::slots::ReadReason;
 use super::{Member, Moment, Stage, Standby};
 use crate::map::{MapRecord, MapWrite};
 use crate::mutant::Mutant;
@@ -239,12 +239,12 @@ impl Member {
         let mut next = self.next_slots_read(now);
         // Those that are read often while something is awaited have times of their own.
         if is_urgent || now >= next || self.is_due(self.slots.not_before, now) {
-            let need = match is_urgent {
-                true => Need::All,
-                false if self.awaiting.is_some() => Need::News,
-                false => Need::Renewals,
+            let reason = match is_urgent {
+                true => ReadReason::All,
+                false if self.awaiting.is_some() => ReadReason::News,
+                false => ReadReason::Renewals,
             };
-            let slots = self.slots.to_read(need, own, now, &self.map);
+            let slots = self.slots.to_read(reason, own, now, &self.map);
             if !slots.is_empty() {
                 return SlotsStep::Read(slots);
             }
@@ -400,7 +400,7 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::hash::{By, ShardCount};
+    use crate::hash::{ShardCount, ShardField};
     use crate::map::ShardMap;
     use crate::member::Options;
 
@@ -415,12 +415,12 @@ mod tests {
                 scope: scope.clone(),
                 slots: 2,
                 count,
-                by: By::Uid,
+                by: ShardField::Uid,
                 terms: Terms::new(seconds(15), seconds(10), seconds(2)),
             },
             seconds(1000),
         );
-        let map = ShardMap::new(By::Uid, count, 0);
+        let map = ShardMap::new(ShardField::Uid, count, 0);
         let (uid, version, map, overrides) = ("1".into(), "7".into(), Arc::new(map), Arc::default());
         let map = MapRecord { uid, version, map, overrides, scope: Some(scope) };
         let now = seconds(1001);

@@ -13,7 +13,7 @@ fn slot(identity: &str, age: i64, leaving: bool) -> SlotRecord {
     let renewed = WALL - age * 1_000_000;
     let write = LeaseWrite { base: None, holder: identity.into(), seconds: 15, acquired: 17, renewed, transitions: 0 };
     let announcement =
-        Announcement { count: count(4), by: By::Uid, leaving, map: None, warm: BTreeSet::new(), of: count(4) };
+        Announcement { count: count(4), by: ShardField::Uid, leaving, map: None, warm: BTreeSet::new(), of: count(4) };
     let record = Record::stored(&write, &"shop/shards".into(), "1".into());
     SlotRecord { record, announcement: Some(announcement) }
 }
@@ -33,7 +33,7 @@ fn slots() -> Slots {
 }
 
 fn overview_at(wall: i64, overrides: Overrides) -> ShardOverview {
-    let mut map = ShardMap::new(By::Uid, count(4), 0);
+    let mut map = ShardMap::new(ShardField::Uid, count(4), 0);
     map.assign(Shard(0), Some(session(0, "pod-a_1")));
     map.assign(Shard(1), Some(session(1, "pod-b_2")));
     map.assign(Shard(2), Some(session(2, "pod-c_3")));

@@ -42,9 +42,9 @@ fn workers() -> Arc<Workers> {
             finalizers: None,
             unselected: None,
         },
-        limits: Limits { workers: 1, timeout: None, stuck_after: Duration::ZERO },
+        limits: CallLimits { workers: 1, timeout: None, stuck_after: Duration::ZERO },
         daemons: None,
-        busy: Arc::new(Busy::new("shop".into(), 1)),
+        call_tracker: Arc::new(CallTracker::new("shop".into(), 1)),
         observer: Arc::new(Observers(vec![Arc::new(Panics)])),
         executor: Executor::default(),
         leadership: Leadership::always(),
@@ -70,7 +70,7 @@ async fn the_key_of_a_stuck_call_for_a_deleted_object_is_handled_again_although_
     let item = queue.get().await.unwrap();
     let attempt = workers.attempt(&item, Part::Deleted, "u".into(), None);
     let task = workers.executor.spawn(caught(async { CallResult::Err(Failure::Handler("shut".into())) }));
-    let running = workers.busy.start(attempt.started, &key, attempt.number, task.poll_time());
+    let running = workers.call_tracker.start(attempt.started, &key, attempt.number, task.poll_time());
     // Its shard is another replica's by now.
     workers.detach_stuck(attempt, task, Failure::Ended, running).await;
     let again = timeout(Duration::from_secs(60), queue.get()).await.expect("its key is given back");

@@ -18,7 +18,7 @@ const BLOCKS: Duration = Duration::from_secs(3);
 
 /// When each running call of a controller started, and which are stuck.
 #[derive(Debug)]
-pub(crate) struct Busy {
+pub(crate) struct CallTracker {
     controller: Arc<str>,
     workers: usize,
     calls: Mutex<Calls>,
@@ -51,12 +51,12 @@ pub struct Running {
 }
 
 /// A call that runs as long as this lives.
-pub(crate) struct Guard {
-    busy: Arc<Busy>,
+pub(crate) struct TrackedCall {
+    call_tracker: Arc<CallTracker>,
     call: (Instant, u64),
 }
 
-impl Busy {
+impl CallTracker {
     pub(crate) fn new(controller: Arc<str>, workers: usize) -> Self {
         Self { controller, workers, calls: Mutex::default(), init: Mutex::default(), next: AtomicU64::new(0) }
     }
@@ -67,10 +67,10 @@ impl Busy {
         key: &ObjectKey,
         attempt: u32,
         polls: Arc<PollTime>,
-    ) -> Guard {
+    ) -> TrackedCall {
         let call = (started, self.next.fetch_add(1, Ordering::Relaxed));
         self.calls.lock().insert(call, Entry { key: key.clone(), attempt, polls, is_left_behind: false });
-        Guard { busy: self.clone(), call }
+        TrackedCall { call_tracker: self.clone(), call }
     }
 
     /// Remembers a call of `init`.
@@ -127,7 +127,7 @@ impl Busy {
     }
 }
 
-impl RunningCalls for Busy {
+impl RunningCalls for CallTracker {
     fn count(&self) -> usize {
         self.calls.lock().len() + usize::from(self.is_initializing())
     }
@@ -138,24 +138,24 @@ impl RunningCalls for Busy {
     }
 }
 
-impl Guard {
+impl TrackedCall {
     /// Notes that the call has not ended after it was aborted; returns how many such
     /// calls there are.
     pub(super) fn leave_behind(&self) -> usize {
-        if let Some(call) = self.busy.calls.lock().get_mut(&self.call) {
+        if let Some(call) = self.call_tracker.calls.lock().get_mut(&self.call) {
             call.is_left_behind = true;
         }
-        self.busy.left_behind()
+        self.call_tracker.left_behind()
     }
 }
 
-impl Drop for Guard {
+impl Drop for TrackedCall {
     fn drop(&mut self) {
-        self.busy.calls.lock().remove(&self.call);
+        self.call_tracker.calls.lock().remove(&self.call);
     }
 }
 
-impl Probe for Busy {
+impl Probe for CallTracker {
     fn name(&self) -> String {
         format!("{}: handler calls", self.controller)
     }
@@ -183,36 +183,41 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn running_calls_are_known_with_their_age_until_they_end() {
-        let busy = Arc::new(Busy::new("shop".into(), 2));
+        let call_tracker = Arc::new(CallTracker::new("shop".into(), 2));
         let key = |name: &str| ObjectKey::namespaced("shop", name);
-        let start = |name: &str, attempt| busy.start(Instant::now(), &key(name), attempt, Arc::default());
+        let start = |name: &str, attempt| call_tracker.start(Instant::now(), &key(name), attempt, Arc::default());
         let first = start("a", 1);
         tokio::time::advance(Duration::from_secs(3)).await;
         let again = [start("b", 7), start("b", 7)];
         let running =
             |name: &str, attempt, seconds| Running { key: key(name), attempt, age: Duration::from_secs(seconds) };
-        assert_eq!(busy.running(), [running("a", 1, 3), running("b", 7, 0), running("b", 7, 0)]);
+        assert_eq!(call_tracker.running(), [running("a", 1, 3), running("b", 7, 0), running("b", 7, 0)]);
         drop(first);
-        assert_eq!(busy.running().len(), 2);
+        assert_eq!(call_tracker.running().len(), 2);
         drop(again);
-        assert_eq!(busy.running(), []);
+        assert_eq!(call_tracker.running(), []);
     }
 
     #[test]
     fn the_liveness_probe_fails_when_every_worker_and_its_replacement_is_stuck() {
-        let busy = Arc::new(Busy::new("shop".into(), 2));
-        let start = || busy.start(Instant::now(), &ObjectKey::namespaced("shop", "a"), 1, Arc::default());
+        let call_tracker = Arc::new(CallTracker::new("shop".into(), 2));
+        let start = || call_tracker.start(Instant::now(), &ObjectKey::namespaced("shop", "a"), 1, Arc::default());
         let mut calls = Vec::new();
         for stuck in 1..=3 {
             calls.push(start());
-            assert_eq!(calls.last().map(Guard::leave_behind), Some(stuck));
-            assert_eq!(busy.alive(), Ok(()), "{stuck} of 4");
-            assert!(busy.ready().is_ok_and(|remark| remark.is_some()), "it is reported, and the controller continues");
+            assert_eq!(calls.last().map(TrackedCall::leave_behind), Some(stuck));
+            assert_eq!(call_tracker.alive(), Ok(()), "{stuck} of 4");
+            assert!(
+                call_tracker.ready().is_ok_and(|remark| remark.is_some()),
+                "it is reported, and the controller continues"
+            );
         }
         calls.push(start());
-        assert_eq!(calls.last().map(Guard::leave_behind), Some(4));
-        assert!(busy.alive().is_err_and(|why| why.starts_with("shop: every worker and every replacement is stuck")));
+        assert_eq!(calls.last().map(TrackedCall::leave_behind), Some(4));
+        assert!(
+            call_tracker.alive().is_err_and(|why| why.starts_with("shop: every worker and every replacement is stuck"))
+        );
         calls.clear();
-        assert_eq!(busy.alive(), Ok(()));
+        assert_eq!(call_tracker.alive(), Ok(()));
     }
 }
