@@ -54,13 +54,13 @@ pub type Result<T = (), E = BoxError> = std::result::Result<T, E>;
 #[doc(alias = "requeue")]
 #[derive(Debug)]
 pub struct HandlerError {
-    marked: Marked,
+    marked: ErrorMarks,
 }
 
 /// The marks as a separate error of the chain. The `source` of a `transparent` error
 /// skips the [`HandlerError`], but not this one.
 #[derive(Debug)]
-struct Marked {
+struct ErrorMarks {
     hint: Option<RetryHint>,
     is_public: bool,
     source: BoxError,
@@ -134,11 +134,11 @@ impl HandlerError {
     /// # assert!(price("cheap").is_err());
     /// ```
     pub fn public(error: impl Into<BoxError>) -> Self {
-        Self { marked: Marked { hint: None, is_public: true, source: error.into() } }
+        Self { marked: ErrorMarks { hint: None, is_public: true, source: error.into() } }
     }
 
     fn hinted(hint: RetryHint, source: BoxError) -> Self {
-        Self { marked: Marked { hint: Some(hint), is_public: false, source } }
+        Self { marked: ErrorMarks { hint: Some(hint), is_public: false, source } }
     }
 }
 
@@ -154,13 +154,13 @@ impl StdError for HandlerError {
     }
 }
 
-impl fmt::Display for Marked {
+impl fmt::Display for ErrorMarks {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(&self.source, f)
     }
 }
 
-impl StdError for Marked {
+impl StdError for ErrorMarks {
     fn source(&self) -> Option<&(dyn StdError + 'static)> {
         // The message is that of the inner error, so the chain continues with its source.
         self.source.source()
@@ -173,7 +173,7 @@ impl StdError for Marked {
 pub fn sources<'a>(error: &'a (dyn StdError + 'static)) -> impl Iterator<Item = &'a (dyn StdError + 'static)> {
     let next = |error: &&'a (dyn StdError + 'static)| -> Option<&'a (dyn StdError + 'static)> {
         let error: &'a (dyn StdError + 'static) = *error;
-        match error.downcast_ref::<Marked>() {
+        match error.downcast_ref::<ErrorMarks>() {
             Some(marked) => Some(&*marked.source),
             None => error.source(),
         }
@@ -182,7 +182,7 @@ pub fn sources<'a>(error: &'a (dyn StdError + 'static)) -> impl Iterator<Item = 
 }
 
 /// The marks in the chain of an error, the outermost first.
-fn marks<'a>(error: &'a (dyn StdError + 'static)) -> impl Iterator<Item = &'a Marked> {
+fn marks<'a>(error: &'a (dyn StdError + 'static)) -> impl Iterator<Item = &'a ErrorMarks> {
     sources(error).filter_map(|error| error.downcast_ref())
 }
 

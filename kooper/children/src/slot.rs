@@ -38,19 +38,19 @@ pub struct Slot<P, F, V = Deletes> {
     pub(crate) after: Vec<FunctionId>,
     pub(crate) flags: Flags,
     /// Replaces the readiness rules of the kind.
-    pub(crate) ready: Option<Judge>,
+    pub(crate) ready: Option<ReadinessFn>,
     owner: PhantomData<fn(P) -> V>,
 }
 
 /// A function that judges children, without the type of these.
 #[derive(Clone)]
-pub(crate) struct Judge(pub(crate) Arc<JudgeFn>);
+pub(crate) struct ReadinessFn(pub(crate) Arc<JudgeFn>);
 
 type JudgeFn = dyn Fn(&dyn Any) -> Option<Readiness> + Send + Sync;
 
-impl fmt::Debug for Judge {
+impl fmt::Debug for ReadinessFn {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Judge")
+        f.write_str("ReadinessFn")
     }
 }
 
@@ -210,7 +210,7 @@ impl<P, F: 'static, V: Verbs> Slot<P, F, V> {
     where
         F: ChildFn<P, M>,
     {
-        self.ready = Some(Judge(Arc::new(move |child| child.downcast_ref().map(|child| ready(child).into()))));
+        self.ready = Some(ReadinessFn(Arc::new(move |child| child.downcast_ref().map(|child| ready(child).into()))));
         self
     }
 

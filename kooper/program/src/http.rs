@@ -27,8 +27,8 @@ mod connections;
 pub(crate) mod guard;
 mod history;
 mod pages;
-mod pulse;
 mod route;
+mod runtime_probe;
 mod site;
 mod status;
 #[cfg(test)]

@@ -22,7 +22,7 @@ use tokio::sync::watch;
 use crate::authority::leaf::Leaf;
 use crate::certificates::{Certificates, Shared};
 use crate::installed::Installed;
-use crate::readiness::Gate;
+use crate::readiness::ReadinessRetriever;
 use crate::registration::{Finding, RegisterError, Registration, RollOut, Target, probes};
 use crate::server::metrics::Metrics;
 use crate::server::{Certificate, ServeError, Server};
@@ -409,7 +409,7 @@ fn controller(
     let (name, namespace) = (names(&registration.installation).secret, registration.namespace.clone());
     let metadata = ObjectMeta { name: Some(name), namespace: Some(namespace.clone()), ..ObjectMeta::default() };
     let controller = Controller::builder::<Secret>("kooper-webhooks")
-        .retriever(Gate { object: Secret { metadata, ..Secret::default() }, is_ready })
+        .retriever(ReadinessRetriever { object: Secret { metadata, ..Secret::default() }, is_ready })
         .state(registration)
         .resync(EVERY)
         .leader_election(election)

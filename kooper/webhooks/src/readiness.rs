@@ -9,12 +9,12 @@ use tokio::sync::watch;
 
 /// Lists one object as soon as the replica can be called. A controller that is not synced is not
 /// ready, in a standby, too.
-pub(crate) struct Gate {
+pub(crate) struct ReadinessRetriever {
     pub(crate) object: Secret,
     pub(crate) is_ready: watch::Receiver<bool>,
 }
 
-impl Retriever<Secret> for Gate {
+impl Retriever<Secret> for ReadinessRetriever {
     async fn list(&self, _: ListRequest) -> Result<Page, RetrieveError> {
         // An error is the end of the server.
         drop(self.is_ready.clone().wait_for(|is_ready| *is_ready).await);

@@ -10,7 +10,7 @@ use kube::api::{DeleteParams, Preconditions};
 use self::needs::Stock;
 use super::children::{controller_of, key_of, unless_gone};
 use super::pods::{is_terminal, phase};
-use super::{Pace, node, notes};
+use super::{PodTimings, node, notes};
 use kooper_access::KindExt as _;
 use kooper_access::{ConfigError, Controller, Creator, Deleter, Getter, State, StatusWriter};
 use kooper_runtime::internal::clock;
@@ -23,7 +23,7 @@ mod status;
 /// waited.
 const LOOKS: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(60)];
 
-pub(super) fn controller(pace: Pace) -> Result<Controller, ConfigError> {
+pub(super) fn controller(pace: PodTimings) -> Result<Controller, ConfigError> {
     Pod::controller("kubelet").resync(None).while_deleting().when(is_bound).state(pace).handler(reconcile).build()
 }
 
@@ -34,7 +34,7 @@ fn is_bound(pod: &Pod) -> bool {
 #[expect(clippy::too_many_arguments, reason = "each grants one verb")]
 async fn reconcile(
     pod: Arc<Pod>,
-    pace: State<Pace>,
+    pace: State<PodTimings>,
     statuses: StatusWriter<Pod>,
     deleter: Deleter<Pod>,
     events: Creator<Event>,
@@ -100,7 +100,7 @@ enum Next {
     Complete,
 }
 
-fn next(pod: &Pod, status: &PodStatus, pace: Pace, now: Timestamp) -> Next {
+fn next(pod: &Pod, status: &PodStatus, pace: PodTimings, now: Timestamp) -> Next {
     if is_terminal(pod) {
         return Next::Nothing;
     }
@@ -133,7 +133,7 @@ fn next(pod: &Pod, status: &PodStatus, pace: Pace, now: Timestamp) -> Next {
 /// Stops the containers, and removes the pod when they have ended.
 async fn stop(
     pod: &Arc<Pod>,
-    pace: Pace,
+    pace: PodTimings,
     now: Timestamp,
     statuses: &StatusWriter<Pod>,
     deleter: &Deleter<Pod>,
@@ -175,9 +175,10 @@ mod tests {
 
     use super::*;
 
-    const SLOW: Pace = Pace { start: Duration::from_secs(2), complete: Duration::from_secs(3), ..Pace::VISIBLE };
+    const SLOW: PodTimings =
+        PodTimings { start: Duration::from_secs(2), complete: Duration::from_secs(3), ..PodTimings::VISIBLE };
 
-    fn next_of(status: &Value, owner: &str, pace: Pace) -> Next {
+    fn next_of(status: &Value, owner: &str, pace: PodTimings) -> Next {
         let pod = json!({
             "metadata": {"name": "a", "ownerReferences": [
                 {"apiVersion": "v1", "kind": owner, "name": "o", "uid": "1", "controller": true}
@@ -193,7 +194,7 @@ mod tests {
     #[test]
     fn a_pod_starts_after_a_moment() {
         let pending = json!({"phase": "Pending"});
-        assert_eq!(next_of(&pending, "ReplicaSet", Pace::default()), Next::Run);
+        assert_eq!(next_of(&pending, "ReplicaSet", PodTimings::default()), Next::Run);
         assert_eq!(next_of(&pending, "ReplicaSet", SLOW), Next::Prepare);
         let prepared = json!({"phase": "Pending", "startTime": "2026-01-01T00:00:09Z"});
         assert_eq!(next_of(&prepared, "ReplicaSet", SLOW), Next::Wait(Duration::from_secs(1)));

@@ -64,7 +64,7 @@ const WORKLOADS: &[(&str, &str)] = &[
 
 /// The time that pods take to start, to complete and to stop.
 #[derive(Debug, Clone, Copy, Default)]
-struct Pace {
+struct PodTimings {
     /// From the binding of a pod to its readiness.
     start: Duration,
     /// From the readiness of a Job's pod to its completion.
@@ -77,7 +77,7 @@ struct Pace {
     events: bool,
 }
 
-impl Pace {
+impl PodTimings {
     /// Slow enough to be watched.
     const VISIBLE: Self = Self {
         start: Duration::from_secs(2),
@@ -102,7 +102,7 @@ impl Simulation {
         server.faults().spare(USER);
         let simulation = Self::new();
         let client = server.client_of(User::new(USER, &["system:masters"]));
-        simulation.spawn(Some(server.first_of(MACHINES)), machines(client.clone(), None, Pace::default()));
+        simulation.spawn(Some(server.first_of(MACHINES)), machines(client.clone(), None, PodTimings::default()));
         simulation.spawn(Some(server.first_of(WORKLOADS)), workloads(client, None));
         simulation
     }
@@ -112,7 +112,7 @@ impl Simulation {
     pub fn visible(server: &ApiServer) -> Self {
         let simulation = Self::new();
         let client = server.client_of(User::new(USER, &["system:masters"]));
-        simulation.spawn(None::<Ready<()>>, machines(client.clone(), None, Pace::VISIBLE));
+        simulation.spawn(None::<Ready<()>>, machines(client.clone(), None, PodTimings::VISIBLE));
         simulation.spawn(None::<Ready<()>>, workloads(client, None));
         simulation
     }
@@ -121,7 +121,7 @@ impl Simulation {
     #[must_use]
     pub fn beside(client: &Client, namespace: &str, has_controllers: bool) -> Self {
         let simulation = Self::new();
-        let pace = Pace { heartbeat: Pace::VISIBLE.heartbeat, ..Pace::default() };
+        let pace = PodTimings { heartbeat: PodTimings::VISIBLE.heartbeat, ..PodTimings::default() };
         simulation.spawn(None::<Ready<()>>, machines(client.clone(), Some(namespace.to_owned()), pace));
         if !has_controllers {
             simulation.spawn(None::<Ready<()>>, workloads(client.clone(), Some(namespace.to_owned())));
@@ -184,7 +184,7 @@ impl Drop for Simulation {
 }
 
 /// The node, the scheduler and the kubelet, for all pods or for those of one namespace.
-async fn machines(client: Client, namespace: Option<String>, pace: Pace) -> Result<Operator, BuildError> {
+async fn machines(client: Client, namespace: Option<String>, pace: PodTimings) -> Result<Operator, BuildError> {
     let mut controllers = [scheduler::controller(pace)?, kubelet::controller(pace)?, node::controller(pace)?];
     for controller in &mut controllers {
         controller.set_namespaces(namespace.clone().into_iter().collect());

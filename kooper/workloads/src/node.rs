@@ -11,7 +11,7 @@ use kube::api::{Api, PostParams};
 use serde_json::{Value, json};
 
 use super::children::unless_gone;
-use super::{Pace, typed};
+use super::{PodTimings, typed};
 use kooper_access::KindExt as _;
 use kooper_access::capability::{PatchBody, owned_by};
 use kooper_access::{Applier, ConfigError, Controller, Patcher, State, StatusWriter};
@@ -31,7 +31,7 @@ const NOT_READY: &str = "node.kubernetes.io/not-ready";
 const LEASES: &str = "kube-node-lease";
 const LEASE_SECONDS: i32 = 40;
 
-pub(super) fn controller(pace: Pace) -> Result<Controller, ConfigError> {
+pub(super) fn controller(pace: PodTimings) -> Result<Controller, ConfigError> {
     Node::controller("nodes").resync(None).state(pace).handler(reconcile).build()
 }
 
@@ -48,7 +48,7 @@ pub(super) async fn register(client: &Client) {
 
 async fn reconcile(
     node: Arc<Node>,
-    pace: State<Pace>,
+    pace: State<PodTimings>,
     statuses: StatusWriter<Node>,
     patcher: Patcher<Node>,
     leases: Applier<Lease>,

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use super::children::{key_of, unless_gone};
 use super::pods::is_terminal;
-use super::{Pace, notes};
+use super::{PodTimings, notes};
 use kooper_access::KindExt as _;
 use kooper_access::capability::{Index, by};
 use kooper_access::{ConfigError, Controller, Creator, Reader, State, StatusWriter};
@@ -24,7 +24,7 @@ use kooper_runtime::{ObjectKey, Result};
 /// The scheduler of pods that name no other.
 const SCHEDULER: &str = "default-scheduler";
 
-pub(super) fn controller(pace: Pace) -> Result<Controller, ConfigError> {
+pub(super) fn controller(pace: PodTimings) -> Result<Controller, ConfigError> {
     Pod::controller("scheduler")
         .resync(None)
         // Each choice counts the pods of the choices before.
@@ -69,7 +69,7 @@ async fn reconcile(
     pods: Reader<Pod>,
     client: Client,
     statuses: StatusWriter<Pod>,
-    pace: State<Pace>,
+    pace: State<PodTimings>,
     events: Creator<Event>,
 ) -> Result<()> {
     let all = nodes.list().map(|entry| entry.decode()).collect::<Result<Vec<_>, _>>()?;

@@ -22,7 +22,7 @@ use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 use tower::{Service, ServiceExt};
 
-use self::ticks::Ticks;
+use self::ticks::ScheduledRuns;
 use super::Builder;
 use crate::handler::{HandlerService, Input};
 use crate::retriever::fixed;
@@ -109,7 +109,7 @@ impl Task {
         match Schedule::parse(schedule) {
             Ok(schedule) => {
                 // Layers are applied once a term: a time of an earlier one may have been that of another leader's run.
-                let ticks = move || Arc::new(Ticks::new(schedule.clone()));
+                let ticks = move || Arc::new(ScheduledRuns::new(schedule.clone()));
                 let layer = tower::layer::layer_fn(move |service| at_times(service, ticks()));
                 builder.layer(layer).backoff(RETRY, LONGEST_RETRY)
             }
@@ -145,7 +145,7 @@ fn again(
 /// The handler, called at the times of a schedule.
 fn at_times(
     service: HandlerService<Task>,
-    ticks: Arc<Ticks>,
+    ticks: Arc<ScheduledRuns>,
 ) -> impl Service<Input<Task>, Response = Action, Error = BoxError, Future: Send> + Clone + Send + Sync + 'static {
     tower::service_fn(move |input: Input<Task>| {
         let (service, ticks, call) = (service.clone(), ticks.clone(), input.call.clone());

@@ -26,7 +26,7 @@ const COUNTED: usize = 4096;
 
 /// Decides which of these Events are written, and when.
 #[derive(Debug)]
-pub(super) struct Lasting {
+pub(super) struct LastingEvents {
     waiting: ByObject<Waiting>,
     /// The ones that wait, in the order in which they began to.
     order: BTreeMap<u64, Key>,
@@ -57,7 +57,7 @@ pub(super) struct LastingWrite {
     pub(super) before: Option<i32>,
 }
 
-impl Lasting {
+impl LastingEvents {
     pub(super) fn new(now: Instant) -> Self {
         let (waiting, order, counts) = (HashMap::new(), BTreeMap::new(), HashMap::new());
         Self { waiting, order, last: 0, counts, bucket: TokenBucket::new(PER_SECOND, BURST, now) }
@@ -160,7 +160,7 @@ mod tests {
     #[test]
     fn an_event_is_written_once_and_then_updated() {
         let start = Instant::now();
-        let mut lasting = Lasting::new(start);
+        let mut lasting = LastingEvents::new(start);
         assert!(lasting.take(note("a", "Failed", "one"), AT) && lasting.take(note("a", "Failed", "two"), AT));
         let due = lasting.due(start).unwrap();
         assert_eq!((&*due.note.message, due.before), ("two", None));
@@ -177,11 +177,11 @@ mod tests {
     #[test]
     fn a_thousand_objects_that_fail_at_once_are_written_one_after_the_other() {
         let start = Instant::now();
-        let mut lasting = Lasting::new(start);
+        let mut lasting = LastingEvents::new(start);
         for n in 0..1000 {
             assert!(lasting.take(note(&n.to_string(), "Failed", ""), AT));
         }
-        let count = |lasting: &mut Lasting, now| std::iter::from_fn(|| lasting.due(now)).count();
+        let count = |lasting: &mut LastingEvents, now| std::iter::from_fn(|| lasting.due(now)).count();
         assert_eq!(count(&mut lasting, start), 100);
         assert_eq!(lasting.wait(start), Some(Duration::from_millis(100)));
         assert_eq!(count(&mut lasting, start + Duration::from_secs(1)), 10);
@@ -196,7 +196,7 @@ mod tests {
     #[test]
     fn a_recovery_is_written_after_its_warning_only() {
         let start = Instant::now();
-        let mut lasting = Lasting::new(start);
+        let mut lasting = LastingEvents::new(start);
         lasting.take(note("a", "Failed", ""), AT);
         lasting.take(note("a", "Recovered", ""), AT);
         assert_eq!((lasting.due(start), lasting.wait(start)), (None, None));
@@ -213,7 +213,7 @@ mod tests {
     #[test]
     fn memory_is_bounded() {
         let start = Instant::now();
-        let mut lasting = Lasting::new(start);
+        let mut lasting = LastingEvents::new(start);
         let taken = (0..WAITING + 10).filter(|n| lasting.take(note(&n.to_string(), "Failed", ""), AT)).count();
         assert_eq!((taken, lasting.waiting.len(), lasting.order.len()), (WAITING, WAITING, WAITING));
         for n in 0..2 * COUNTED {

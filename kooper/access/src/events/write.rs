@@ -24,7 +24,7 @@ use tokio::time::{Instant, sleep, timeout};
 
 use super::Message;
 use super::correlate::{Correlator, EventWrite};
-use super::lasting::{Lasting, LastingWrite};
+use super::lasting::{LastingEvents, LastingWrite};
 use super::wire::EventSource;
 
 /// The most notes that are aggregated at once.
@@ -39,7 +39,7 @@ pub(super) struct Writer {
     client: Client,
     source: EventSource,
     correlator: Correlator,
-    lasting: Lasting,
+    lasting: LastingEvents,
     drops: Arc<Drops>,
 }
 
@@ -74,7 +74,7 @@ impl WriteError {
 
 impl Writer {
     pub(super) fn new(client: Client, source: EventSource, drops: Arc<Drops>) -> Self {
-        Self { client, source, correlator: Correlator::default(), lasting: Lasting::new(Instant::now()), drops }
+        Self { client, source, correlator: Correlator::default(), lasting: LastingEvents::new(Instant::now()), drops }
     }
 
     /// Runs until all senders are dropped.

@@ -11,7 +11,7 @@ mod review;
 use futures_util::future::join_all;
 use serde_json::Value;
 
-use self::hook::{Hook, VALIDATING, hooks};
+use self::hook::{VALIDATING, WebhookEntry, hooks};
 pub(crate) use self::mutation::Mutation;
 use super::Attributes;
 use crate::status::StatusError;
@@ -26,7 +26,7 @@ enum Failure {
 
 impl Failure {
     /// The refusal of the request, unless the failure policy of the hook ignores it.
-    fn refusal(self, hook: &Hook) -> Option<StatusError> {
+    fn refusal(self, hook: &WebhookEntry) -> Option<StatusError> {
         match self {
             Self::Denied(refusal) => Some(*refusal),
             Self::Call(_) if hook.ignores_failures() => None,

@@ -12,7 +12,7 @@ use crate::status::StatusError;
 const GROUP: &str = "authentication.k8s.io";
 
 /// The user that a request asks to act as.
-struct Wanted<'a> {
+struct ImpersonatedUser<'a> {
     name: &'a str,
     groups: Vec<&'a str>,
     uid: &'a str,
@@ -33,7 +33,7 @@ pub(crate) fn impersonated(
     };
     let groups = request.headers.get_all("impersonate-group").iter().filter_map(|value| value.to_str().ok());
     let uid = request.header("impersonate-uid").unwrap_or_default();
-    let wanted = Wanted { name, groups: groups.collect(), uid };
+    let wanted = ImpersonatedUser { name, groups: groups.collect(), uid };
     let mut constrained = None;
     if let Some(mode) = wanted.mode() {
         match check_constrained(cluster, user, request, route, &wanted, mode) {
@@ -55,7 +55,7 @@ fn check_constrained(
     user: &User,
     request: &Request,
     route: &Route,
-    wanted: &Wanted<'_>,
+    wanted: &ImpersonatedUser<'_>,
     mode: &str,
 ) -> Result<(), StatusError> {
     let on = format!("impersonate-on:{mode}");
@@ -76,7 +76,7 @@ fn node_name(name: &str) -> Option<&str> {
     name.strip_prefix("system:node:").filter(|node| !node.is_empty())
 }
 
-impl Wanted<'_> {
+impl ImpersonatedUser<'_> {
     /// The way in which such a user can be impersonated for some requests only.
     fn mode(&self) -> Option<&'static str> {
         let only_named = self.groups.is_empty() && self.uid.is_empty();

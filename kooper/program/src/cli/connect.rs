@@ -100,7 +100,7 @@ pub(crate) async fn connect(
     settings: &Settings,
     metrics: &Prometheus,
 ) -> Result<Connection, ConnectError> {
-    let places = Places {
+    let places = KubeconfigSources {
         flag: settings.kubeconfig.clone(),
         variable: std::env::var_os("KUBECONFIG"),
         home: std::env::home_dir().map(|home| home.join(".kube").join("config")),
@@ -174,7 +174,7 @@ pub(super) fn shown(url: &Uri) -> String {
 }
 
 /// The places where a connection can be configured.
-struct Places {
+struct KubeconfigSources {
     flag: Option<PathBuf>,
     variable: Option<OsString>,
     home: Option<PathBuf>,
@@ -182,7 +182,7 @@ struct Places {
     pod: Option<OsString>,
 }
 
-impl Places {
+impl KubeconfigSources {
     async fn config(&self, context: Option<String>) -> Result<Config, ConnectError> {
         if let Some((files, origin)) = self.files() {
             let file = shown_files(&files);

@@ -37,7 +37,7 @@ use crate::block_on::block_on;
 use crate::http::{ListenError, Listener};
 use crate::rbac::Place;
 use folder::Folder;
-use greeting::{Applied, Greeting};
+use greeting::{Applied, StartupMessage};
 use identity::Identity;
 use kooper_access::Controller;
 use kooper_access::internal::crd::{annotated, merged};
@@ -52,7 +52,7 @@ const NAMESPACE: &str = "default";
 const MOST_PORTS: u16 = 100;
 
 /// The processes that run the controllers.
-enum Runners {
+enum RunMode {
     /// This one, with its listeners.
     This(Box<Listeners>),
     Processes(Replicas),
@@ -129,24 +129,24 @@ pub(super) fn dev(mut invocation: Invocation<'_>) -> Result<ExitCode> {
     let (objects, connection) = prepared?;
     // After the objects: a file that the server refuses is the user's own, and is reported before a port that is taken.
     let runners = match settings.processes {
-        None => Runners::This(Box::new(bind(settings, &mut notes)?)),
+        None => RunMode::This(Box::new(bind(settings, &mut notes)?)),
         Some(count) => {
             let usage = "write a number to stop or start one of them, or `kill 1` to kill the first one";
             notes.push(format!("{count} replicas run, each in a process: {usage}"));
             let kubeconfig = server.kubeconfig_of(identity.user.clone());
-            Runners::Processes(Replicas::new(count, kubeconfig, settings.drain_timeout())?)
+            RunMode::Processes(Replicas::new(count, kubeconfig, settings.drain_timeout())?)
         }
     };
     notes.extend(identity.unrestricted.clone());
     if !has_kubectl() {
         notes.push("kubectl is not on the PATH: install it for these commands".to_owned());
     }
-    let greeting = Greeting {
+    let greeting = StartupMessage {
         program,
         controllers: &controllers[..own],
         server: connection.server.clone(),
         kubeconfig: &folder.kubeconfig(),
-        listen: if let Runners::This(listeners) = &runners { listeners.addresses().0 } else { None },
+        listen: if let RunMode::This(listeners) = &runners { listeners.addresses().0 } else { None },
         has_status_page,
         has_tls: settings.metrics_certificate.is_some() || settings.reviews_tokens(),
         account: format!("{}/{}", place.namespace, place.account()),
@@ -160,8 +160,8 @@ pub(super) fn dev(mut invocation: Invocation<'_>) -> Result<ExitCode> {
     drop(write!(std::io::stdout(), "{greeting}"));
     drop(std::io::stdout().flush());
     let ended = match runners {
-        Runners::This(listeners) => run.operate(supervisor, controllers, *listeners, served, Some(connection)),
-        Runners::Processes(replicas) => replicas.run(),
+        RunMode::This(listeners) => run.operate(supervisor, controllers, *listeners, served, Some(connection)),
+        RunMode::Processes(replicas) => replicas.run(),
     };
     drop(simulation);
     block_on(&runtime, server.shutdown());

@@ -14,7 +14,7 @@ use super::logging::refuses_colours;
 use super::stdout::print;
 use crate::block_on::block_on;
 use kooper_runtime::{BoxError, ObjectKey};
-use seed::{Seed, SeedError};
+use seed::{InputObject, SeedError};
 
 /// The exit code of an error: 1 is that of a difference, as with kubectl.
 pub(super) const FAILED: u8 = 2;
@@ -32,7 +32,7 @@ pub(crate) fn diff(invocation: &Invocation<'_>) -> Result<ExitCode, BoxError> {
     }
     let connected = DryRunProgram::connect(invocation)?;
     let namespace = connected.connection.client.default_namespace().to_owned();
-    let seeds = documents.iter().map(|document| Seed::new(document, &connected.controllers, &namespace));
+    let seeds = documents.iter().map(|document| InputObject::new(document, &connected.controllers, &namespace));
     let seeds = seeds.collect::<Result<Vec<_>, _>>()?;
     let mut only: BTreeMap<String, BTreeSet<ObjectKey>> = BTreeMap::new();
     for seed in &seeds {

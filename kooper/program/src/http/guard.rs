@@ -30,7 +30,7 @@ use super::pages::{Page, later, text_response};
 use kooper_runtime::internal::controller::review::review;
 use kooper_runtime::internal::error::chain;
 use kooper_serving::{Limits, Source};
-use verdicts::{Digest, Key, Question, Verdict, Verdicts};
+use verdicts::{AccessRequest, Digest, Key, Verdict, Verdicts};
 
 /// Maximum time for the API server to respond to both reviews.
 const REVIEW: Duration = Duration::from_secs(5);
@@ -120,7 +120,8 @@ impl Guard {
             let text = format!("send a token of the cluster in the header `Authorization: Bearer TOKEN`{password}\n");
             return Err(AuthError { status: StatusCode::UNAUTHORIZED, text, asks });
         };
-        let question = Question { token, verb: method.as_str().to_lowercase(), path: page.permission().to_owned() };
+        let question =
+            AccessRequest { token, verb: method.as_str().to_lowercase(), path: page.permission().to_owned() };
         let (verb, path) = (question.verb.clone(), question.path.clone());
         match self.verdict(question, source).await {
             Ok(verdict) => verdict.answer(&verb, &path, asks),
@@ -141,7 +142,7 @@ impl Guard {
         }
     }
 
-    async fn verdict(self: &Arc<Self>, question: Question, source: Source) -> Result<Verdict, Arc<ReviewError>> {
+    async fn verdict(self: &Arc<Self>, question: AccessRequest, source: Source) -> Result<Verdict, Arc<ReviewError>> {
         let digest = self.key.digest(&question);
         let review = {
             let mut running = self.running.lock();
@@ -161,7 +162,7 @@ impl Guard {
     }
 
     /// Begins a review, which ends even if the client is gone.
-    fn begin(self: &Arc<Self>, question: Question, digest: Digest, source: Source) -> Result<Review, ReviewError> {
+    fn begin(self: &Arc<Self>, question: AccessRequest, digest: Digest, source: Source) -> Result<Review, ReviewError> {
         let permits = if self.verdicts().was_allowed(digest) {
             None
         } else {
@@ -200,7 +201,7 @@ impl Guard {
         self.verdicts.lock()
     }
 
-    async fn review(&self, question: &Question) -> Result<Verdict, ReviewError> {
+    async fn review(&self, question: &AccessRequest) -> Result<Verdict, ReviewError> {
         let mut spec = json!({"token": question.token});
         if let Some(audience) = &self.audience {
             spec["audiences"] = json!([audience]);
@@ -297,7 +298,7 @@ fn token(headers: &HeaderMap, password: bool) -> Option<String> {
 }
 
 /// The fields of a SubjectAccessReview about the user of a TokenReview.
-fn access(question: &Question, user: &Map<String, Value>) -> Value {
+fn access(question: &AccessRequest, user: &Map<String, Value>) -> Value {
     let mut spec = json!({"nonResourceAttributes": {"path": question.path, "verb": question.verb}});
     for (field, of_user) in [("user", "username"), ("groups", "groups"), ("uid", "uid"), ("extra", "extra")] {
         if let Some(value) = user.get(of_user) {

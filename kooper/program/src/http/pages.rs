@@ -11,8 +11,8 @@ use prometheus::{Registry, TEXT_FORMAT, TextEncoder};
 use tokio::runtime::Handle;
 
 use super::history::History;
-use super::pulse::Pulse;
 use super::route::Routes;
+use super::runtime_probe::RuntimeProbe;
 use super::status;
 use kooper_runtime::Health;
 use kooper_runtime::internal::error::redaction::redact;
@@ -26,7 +26,7 @@ pub(super) struct Pages {
     health: Health,
     /// The past that the status page shows.
     history: History,
-    pulse: Pulse,
+    runtime_probe: RuntimeProbe,
     offers: &'static [&'static str],
     /// The title of the status page, if there is one.
     status: Option<String>,
@@ -67,8 +67,8 @@ impl Pages {
         status: Option<String>,
         routes: Routes,
     ) -> Self {
-        let (history, pulse) = (History::default(), Pulse::new(program.clone()));
-        Self { registry, health, history, pulse, offers, status, routes, program }
+        let (history, runtime_probe) = (History::default(), RuntimeProbe::new(program.clone()));
+        Self { registry, health, history, runtime_probe, offers, status, routes, program }
     }
 
     /// Records what the status page shows of the past, if there is one.
@@ -155,7 +155,7 @@ impl Pages {
     }
 
     fn alive(&self) -> Result<String, String> {
-        match (self.health.alive(), self.pulse.check()) {
+        match (self.health.alive(), self.runtime_probe.check()) {
             (alive, Ok(())) => alive,
             (Ok(_), Err(stalled)) => Err(stalled),
             (Err(reasons), Err(stalled)) => Err(format!("{stalled}\n{reasons}")),
@@ -169,7 +169,7 @@ impl Pages {
 
     /// The names of the checks that only a restart of the process mends.
     fn dead(&self) -> Vec<String> {
-        let stalled = self.pulse.check().is_err().then(|| "runtime".to_owned());
+        let stalled = self.runtime_probe.check().is_err().then(|| "runtime".to_owned());
         stalled.into_iter().chain(self.failing(|probe| probe.alive().is_err())).collect()
     }
 }

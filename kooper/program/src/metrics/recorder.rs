@@ -117,7 +117,7 @@ impl PrometheusBuilder<'_> {
             gauges: Gauges::new()?,
             controllers: Mutex::default(),
         });
-        self.registry.register(Box::new(Everything(Arc::clone(&inner))))?;
+        self.registry.register(Box::new(AllMetrics(Arc::clone(&inner))))?;
         Ok(Prometheus { inner })
     }
 }
@@ -193,15 +193,15 @@ fn boolean(value: bool) -> &'static str {
 kooper_runtime::internal::debug_fields! { Prometheus {} }
 
 /// All metrics as one collector, so that a registry takes all of them or none.
-struct Everything(Arc<Inner>);
+struct AllMetrics(Arc<Inner>);
 
-impl Everything {
+impl AllMetrics {
     fn parts(&self) -> impl Iterator<Item = &dyn Collector> {
         self.0.series.parts().into_iter().chain(self.0.gauges.parts())
     }
 }
 
-impl Collector for Everything {
+impl Collector for AllMetrics {
     fn desc(&self) -> Vec<&Desc> {
         self.parts().flat_map(Collector::desc).collect()
     }

@@ -13,7 +13,7 @@ const SECRET: &str = "secret";
 const CLAIM: &str = "persistentvolumeclaim";
 
 /// An object that a pod names, and a key in it that must exist.
-struct Need {
+struct ReferencedObject {
     kind: &'static str,
     name: String,
     key: Option<String>,
@@ -30,7 +30,7 @@ impl Stock {
     /// Why a pod cannot start, in the words of a kubelet; `None` if it can.
     pub(super) async fn why_not(&self, pod: &Pod) -> Result<Option<String>> {
         let namespace = pod.metadata.namespace.as_deref();
-        for Need { kind, name, key } in needs(&serde_json::to_value(&pod.spec)?) {
+        for ReferencedObject { kind, name, key } in needs(&serde_json::to_value(&pod.spec)?) {
             let object = ObjectKey::new(namespace, &name);
             let key = key.as_deref();
             let found = match kind {
@@ -59,7 +59,7 @@ fn has<T>(data: Option<&BTreeMap<String, T>>, key: Option<&str>) -> bool {
 }
 
 /// The needs of the spec of a pod.
-fn needs(spec: &Value) -> Vec<Need> {
+fn needs(spec: &Value) -> Vec<ReferencedObject> {
     let mut needs = Vec::new();
     for volume in items(&spec["volumes"]) {
         needs.extend(need(CLAIM, &volume["persistentVolumeClaim"]));
@@ -86,20 +86,21 @@ fn items(list: &Value) -> impl Iterator<Item = &Value> {
 }
 
 /// The content that a volume mounts: the whole object, or some keys of it.
-fn mounted(kind: &'static str, source: &Value) -> impl Iterator<Item = Need> {
-    let key_of =
-        move |item: &Value| Some(Need { key: item["key"].as_str().map(ToOwned::to_owned), ..need(kind, source)? });
+fn mounted(kind: &'static str, source: &Value) -> impl Iterator<Item = ReferencedObject> {
+    let key_of = move |item: &Value| {
+        Some(ReferencedObject { key: item["key"].as_str().map(ToOwned::to_owned), ..need(kind, source)? })
+    };
     let keys: Vec<_> = items(&source["items"]).filter_map(key_of).collect();
     let whole = need(kind, source).filter(|_| keys.is_empty());
     whole.into_iter().chain(keys)
 }
 
-fn need(kind: &'static str, source: &Value) -> Option<Need> {
+fn need(kind: &'static str, source: &Value) -> Option<ReferencedObject> {
     let text = |field: &str| source[field].as_str().map(ToOwned::to_owned);
     let name = text("name").or_else(|| text("secretName")).or_else(|| text("claimName"))?;
     // Every cluster has that of the authority in each namespace, but a server alone may not.
     let is_needed = source["optional"] != true && name != "kube-root-ca.crt";
-    is_needed.then(|| Need { kind, name, key: text("key") })
+    is_needed.then(|| ReferencedObject { kind, name, key: text("key") })
 }
 
 #[cfg(test)]

@@ -14,7 +14,7 @@ use parking_lot::Mutex;
 const LATE: SignedDuration = SignedDuration::from_secs(60);
 
 /// The times of a schedule, in UTC.
-pub(super) struct Ticks {
+pub(super) struct ScheduledRuns {
     schedule: Schedule,
     /// The time of the next run, once it is known. The flag is true if the run is owed however late it is,
     /// because the last run has requested it or has failed.
@@ -23,7 +23,7 @@ pub(super) struct Ticks {
     term: Mutex<Option<u64>>,
 }
 
-impl Ticks {
+impl ScheduledRuns {
     pub(super) fn new(schedule: Schedule) -> Self {
         Self { schedule, due: Mutex::default(), term: Mutex::default() }
     }
@@ -88,8 +88,8 @@ mod tests {
         format!("2026-11-26T{time}Z").parse().expect(time)
     }
 
-    fn hourly() -> Ticks {
-        Ticks::new(Schedule::parse("0 * * * *").expect("a schedule"))
+    fn hourly() -> ScheduledRuns {
+        ScheduledRuns::new(Schedule::parse("0 * * * *").expect("a schedule"))
     }
 
     const MINUTE: Duration = Duration::from_secs(60);
@@ -116,7 +116,7 @@ mod tests {
 
     #[test]
     fn a_run_that_is_late_after_a_long_wait_is_not_skipped() {
-        let ticks = Ticks::new(Schedule::parse("0 3 * * *").expect("a schedule"));
+        let ticks = ScheduledRuns::new(Schedule::parse("0 3 * * *").expect("a schedule"));
         assert_eq!(ticks.wait(at("02:00:00")), Some(60 * MINUTE));
         assert_eq!(ticks.wait(at("03:05:00")), None, "the machine was suspended for five minutes");
         ticks.ended(at("03:06:00"), None);

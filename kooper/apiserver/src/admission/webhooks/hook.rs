@@ -27,26 +27,26 @@ const EXEMPT: [&str; 6] = [
 ];
 
 /// A webhook of a configuration.
-pub(super) struct Hook {
+pub(super) struct WebhookEntry {
     /// Its configuration, its name and its place among those with that name.
     pub(super) id: String,
     pub(super) value: Value,
 }
 
 /// The webhooks of all configurations of a resource, by the names of the configurations.
-pub(super) fn hooks(cluster: &Arc<Cluster>, resource: &str) -> Vec<Hook> {
+pub(super) fn hooks(cluster: &Arc<Cluster>, resource: &str) -> Vec<WebhookEntry> {
     let mut hooks = Vec::new();
     for mut configuration in cluster.objects(GROUP, resource) {
         let Value::Array(entries) = configuration["webhooks"].take() else { continue };
         for (index, value) in entries.into_iter().enumerate() {
             let id = format!("{}/{index}", meta::text(&configuration, "name"));
-            hooks.push(Hook { id, value });
+            hooks.push(WebhookEntry { id, value });
         }
     }
     hooks
 }
 
-impl Hook {
+impl WebhookEntry {
     pub(super) fn name(&self) -> &str {
         self.text("name")
     }

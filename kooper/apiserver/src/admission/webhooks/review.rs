@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use super::super::Attributes;
 use super::Failure;
 use super::client;
-use super::hook::{Hook, as_kind};
+use super::hook::{WebhookEntry, as_kind};
 use crate::http::syntax::{self, SCHEME};
 use crate::kinds::Kind;
 use crate::patch::json::JsonPatch;
@@ -55,7 +55,7 @@ impl Patch {
 
 /// Asks a webhook about a request. A failure has warnings, too.
 pub(super) async fn call(
-    hook: &Hook,
+    hook: &WebhookEntry,
     request: &Attributes<'_>,
     kind: &Arc<Kind>,
     object: &Value,

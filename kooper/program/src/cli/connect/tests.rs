@@ -39,16 +39,16 @@ impl Directory {
     }
 }
 
-fn nowhere() -> Places {
-    Places { flag: None, variable: None, home: None, pod: None }
+fn nowhere() -> KubeconfigSources {
+    KubeconfigSources { flag: None, variable: None, home: None, pod: None }
 }
 
-async fn server(places: &Places, context: &str) -> String {
+async fn server(places: &KubeconfigSources, context: &str) -> String {
     let config = places.config(Some(context.to_owned())).await.expect("a valid configuration");
     shown(&config.cluster_url)
 }
 
-async fn refused(places: &Places, context: Option<&str>) -> String {
+async fn refused(places: &KubeconfigSources, context: Option<&str>) -> String {
     places.config(context.map(str::to_owned)).await.expect_err("an invalid configuration").to_string()
 }
 
@@ -57,7 +57,7 @@ async fn the_flag_precedes_the_variable_and_that_the_home_directory() {
     let directory = Directory::new();
     let of = |port: u16| KUBECONFIG.replace("8001", &port.to_string());
     let (one, two, three) = (of(1), of(2), of(3));
-    let mut places = Places {
+    let mut places = KubeconfigSources {
         flag: Some(directory.file("flag", &one)),
         variable: Some(directory.file("variable", &two).into()),
         home: Some(directory.file("home", &three)),
@@ -75,7 +75,7 @@ async fn the_flag_precedes_the_variable_and_that_the_home_directory() {
 async fn a_pod_has_its_service_account_and_not_a_file_that_happens_to_be_there() {
     let directory = Directory::new();
     let home = Some(directory.file("home", KUBECONFIG));
-    let places = Places { home, pod: Some("10.0.0.1".into()), ..nowhere() };
+    let places = KubeconfigSources { home, pod: Some("10.0.0.1".into()), ..nowhere() };
     assert!(places.files().is_none(), "it counts as a pod");
     let error = refused(&places, None).await;
     assert!(error.starts_with("this is a pod, but its service account cannot be used: "), "{error}");
@@ -89,7 +89,7 @@ async fn several_files_are_merged_and_some_may_be_absent() {
     let more = "{apiVersion: v1, kind: Config, current-context: plain}";
     let files = [directory.0.path().join("absent"), directory.file("a", KUBECONFIG), directory.file("b", more)];
     let variable = Some(std::env::join_paths(files).expect("joined"));
-    let config = Places { variable, ..nowhere() }.config(None).await.expect("the second names the context");
+    let config = KubeconfigSources { variable, ..nowhere() }.config(None).await.expect("the second names the context");
     assert_eq!(shown(&config.cluster_url), "http://127.0.0.1:8001");
 }
 
@@ -97,7 +97,7 @@ async fn several_files_are_merged_and_some_may_be_absent() {
 async fn without_a_configuration_the_error_lists_every_place() {
     let home = Some(PathBuf::from("/nonexistent/.kube/config"));
     assert_eq!(
-        refused(&Places { home, ..nowhere() }, None).await,
+        refused(&KubeconfigSources { home, ..nowhere() }, None).await,
         "there is no kubeconfig and this is not a pod: KUBECONFIG is not set, /nonexistent/.kube/config does not exist, \
          and KUBERNETES_SERVICE_HOST is not set; write `--kubeconfig FILE`, or set KUBECONFIG"
     );
@@ -106,15 +106,15 @@ async fn without_a_configuration_the_error_lists_every_place() {
 #[tokio::test]
 async fn a_file_that_is_absent_or_invalid_is_reported() {
     let directory = Directory::new();
-    let absent = Places { flag: Some("/nonexistent/config".into()), ..nowhere() };
+    let absent = KubeconfigSources { flag: Some("/nonexistent/config".into()), ..nowhere() };
     assert_eq!(
         refused(&absent, None).await,
         "the kubeconfig /nonexistent/config set by --kubeconfig does not exist: choose another file"
     );
-    let absent = Places { variable: Some("/nonexistent/config".into()), ..nowhere() };
+    let absent = KubeconfigSources { variable: Some("/nonexistent/config".into()), ..nowhere() };
     assert!(refused(&absent, None).await.contains("set by KUBECONFIG does not exist"));
     for text in ["clusters: [", "clusters: 7", "\0", "a b c"] {
-        let broken = Places { flag: Some(directory.file("broken", text)), ..nowhere() };
+        let broken = KubeconfigSources { flag: Some(directory.file("broken", text)), ..nowhere() };
         let error = refused(&broken, None).await;
         assert!(error.contains("broken is invalid: ") || error.contains("cannot be read"), "{text:?}: {error}");
         assert!(error.contains(&*directory.0.path().to_string_lossy()), "{error}");
@@ -122,10 +122,10 @@ async fn a_file_that_is_absent_or_invalid_is_reported() {
     }
     let below_a_file = directory.file("file", KUBECONFIG).join("config");
     for unreadable in [directory.0.path().to_owned(), below_a_file] {
-        let places = Places { flag: Some(unreadable.clone()), ..nowhere() };
+        let places = KubeconfigSources { flag: Some(unreadable.clone()), ..nowhere() };
         let error = refused(&places, None).await;
         assert!(error.starts_with(&format!("the kubeconfig {} cannot be read: ", unreadable.display())), "{error}");
-        let places = Places { home: Some(unreadable), ..nowhere() };
+        let places = KubeconfigSources { home: Some(unreadable), ..nowhere() };
         assert_eq!(refused(&places, None).await, error);
     }
 }
@@ -133,14 +133,14 @@ async fn a_file_that_is_absent_or_invalid_is_reported() {
 #[tokio::test]
 async fn the_error_for_an_unknown_context_lists_those_that_exist() {
     let directory = Directory::new();
-    let places = Places { flag: Some(directory.file("config", KUBECONFIG)), ..nowhere() };
+    let places = KubeconfigSources { flag: Some(directory.file("config", KUBECONFIG)), ..nowhere() };
     let error = refused(&places, Some("far")).await;
     assert!(error.ends_with("config has no context `far`: it has `near`, `plain`, `lost`"), "{error}");
     let error = refused(&places, None).await;
     assert!(error.ends_with("choose one with `--context`; it has `near`, `plain`, `lost`"), "{error}");
     let error = refused(&places, Some("lost")).await;
     assert!(error.ends_with("has no cluster `gone`, which its context names: it has `near`, `plain`"), "{error}");
-    let empty = Places { flag: Some(directory.file("empty", "")), ..nowhere() };
+    let empty = KubeconfigSources { flag: Some(directory.file("empty", "")), ..nowhere() };
     for context in [None, Some("near")] {
         let error = refused(&empty, context).await;
         assert!(
@@ -153,7 +153,7 @@ async fn the_error_for_an_unknown_context_lists_those_that_exist() {
 #[tokio::test]
 async fn a_certificate_authority_that_cannot_be_read_is_reported() {
     let directory = Directory::new();
-    let places = Places { flag: Some(directory.file("config", KUBECONFIG)), ..nowhere() };
+    let places = KubeconfigSources { flag: Some(directory.file("config", KUBECONFIG)), ..nowhere() };
     let error = refused(&places, Some("near")).await;
     assert!(error.starts_with("the certificate authority of the kubeconfig "), "{error}");
     assert!(error.contains("cannot be used: its file cannot be read: No such file"), "{error}");
@@ -164,7 +164,7 @@ async fn a_token_file_with_a_line_break_is_an_error_before_anything_is_sent() {
     let directory = Directory::new();
     let token = directory.file("token", "canary\n").display().to_string();
     let text = KUBECONFIG.replace("token: secret", &format!("tokenFile: '{token}'"));
-    let places = Places { flag: Some(directory.file("config", &text)), ..nowhere() };
+    let places = KubeconfigSources { flag: Some(directory.file("config", &text)), ..nowhere() };
     let error = refused(&places, Some("plain")).await;
     let expected =
         "cannot be used: its file contains characters that are not allowed in a header, such as a line break";
@@ -177,7 +177,7 @@ async fn a_token_file_with_a_line_break_is_an_error_before_anything_is_sent() {
 async fn the_proxy_of_a_cluster_is_used_for_loopback_too() {
     let directory = Directory::new();
     let text = KUBECONFIG.replace("8001'", "8001', proxy-url: 'http://proxy.example.com:3128'");
-    let places = Places { flag: Some(directory.file("config", &text)), ..nowhere() };
+    let places = KubeconfigSources { flag: Some(directory.file("config", &text)), ..nowhere() };
     let config = places.config(Some("plain".to_owned())).await.expect("a valid configuration");
     assert_eq!(config.proxy_url.as_ref().map(shown).as_deref(), Some("http://proxy.example.com:3128"));
 }
@@ -215,7 +215,7 @@ async fn no_error_contains_a_value_of_the_kubeconfig() {
                 text += &format!("{other}: [{{name: {name}, {within}: {{{server}{own}}}}}],\n");
             }
             text.push('}');
-            let places = Places { flag: Some(directory.file("config", &text)), ..nowhere() };
+            let places = KubeconfigSources { flag: Some(directory.file("config", &text)), ..nowhere() };
             let error = match places.config(None).await {
                 Err(error) => error,
                 Ok(config) => match kube::client::ClientBuilder::try_from(config) {
@@ -242,7 +242,7 @@ fn a_url_is_shown_without_a_password() {
 #[tokio::test]
 async fn the_client_for_leases_has_short_timeouts() {
     let directory = Directory::new();
-    let places = Places { flag: Some(directory.file("config", KUBECONFIG)), ..nowhere() };
+    let places = KubeconfigSources { flag: Some(directory.file("config", KUBECONFIG)), ..nowhere() };
     let config = for_leases(places.config(Some("plain".to_owned())).await.expect("a valid configuration"));
     let most = Some(LEASE_TIMEOUT);
     assert_eq!((config.connect_timeout, config.read_timeout, config.write_timeout), (most, None, most));
@@ -333,7 +333,7 @@ async fn the_file_of_a_certificate_authority_is_read_again_unless_the_kubeconfig
     for (text, context, expected) in
         [(KUBECONFIG, "near", Some(&file)), (both.as_str(), "near", None), (KUBECONFIG, "plain", None)]
     {
-        let places = Places { flag: Some(directory.file("config", text)), ..nowhere() };
+        let places = KubeconfigSources { flag: Some(directory.file("config", text)), ..nowhere() };
         let config = places.config(Some(context.to_owned())).await.expect("a valid configuration");
         assert_eq!(config.root_cert_file.as_ref(), expected, "{context}");
         assert_eq!(config.root_cert.is_some(), context == "near", "{context}");

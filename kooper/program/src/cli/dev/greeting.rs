@@ -10,7 +10,7 @@ use crate::cli::document::Document;
 use kooper_access::Controller;
 
 /// Describes the running program, and how to connect to its API server.
-pub(super) struct Greeting<'a> {
+pub(super) struct StartupMessage<'a> {
     pub(super) program: &'a str,
     pub(super) controllers: &'a [Controller],
     pub(super) server: String,
@@ -46,7 +46,7 @@ impl From<&Document> for Applied {
     }
 }
 
-impl fmt::Display for Greeting<'_> {
+impl fmt::Display for StartupMessage<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { program, server, account, .. } = self;
         writeln!(f, "\n{program} runs on an embedded Kubernetes API server, in this process.\n")?;
@@ -82,7 +82,7 @@ impl fmt::Display for Greeting<'_> {
     }
 }
 
-impl Greeting<'_> {
+impl StartupMessage<'_> {
     /// Commands to try, each with its effect.
     fn commands(&self) -> Vec<(String, &'static str)> {
         let mut commands = Vec::new();

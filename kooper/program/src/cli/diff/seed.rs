@@ -18,7 +18,7 @@ use kooper_runtime::internal::object::segment::escape;
 const MANAGER: &str = "kubectl";
 
 /// An object of a file.
-pub(super) struct Seed<'a> {
+pub(super) struct InputObject<'a> {
     document: &'a Document,
     kind: KindInfo,
     pub(super) key: ObjectKey,
@@ -35,7 +35,7 @@ pub(super) enum SeedError {
     Unhandled,
 }
 
-impl<'a> Seed<'a> {
+impl<'a> InputObject<'a> {
     /// Finds the controllers of an object.
     pub(super) fn new(
         document: &'a Document,
@@ -207,7 +207,7 @@ mod tests {
         let object = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "corner"}});
         let document = Document { object, source: None };
         let key = ObjectKey::namespaced("shop", "corner");
-        let seed = Seed { document: &document, kind: KindInfo::of::<ConfigMap>(), key, controllers: Vec::new() };
+        let seed = InputObject { document: &document, kind: KindInfo::of::<ConfigMap>(), key, controllers: Vec::new() };
         let denied = "admission webhook \"a.io\" denied the request: frozen";
         for (message, is_served) in [(denied, true), ("404 page not found", false)] {
             let client = responses::client("shop", move |_| responses::rejection(404, message));

@@ -19,7 +19,7 @@ const MOST: usize = 1024;
 /// A question to the API server: may the owner of this token use the verb on the path?
 #[derive(Clone, PartialEq, Eq, Hash)]
 #[cfg_attr(test, derive(Debug))]
-pub(super) struct Question {
+pub(super) struct AccessRequest {
     pub(super) token: String,
     pub(super) verb: String,
     pub(super) path: String,
@@ -34,7 +34,7 @@ pub(super) struct Digest([u64; 2]);
 pub(super) struct Key([RandomState; 2]);
 
 impl Key {
-    pub(super) fn digest(&self, question: &Question) -> Digest {
+    pub(super) fn digest(&self, question: &AccessRequest) -> Digest {
         Digest(self.0.each_ref().map(|key| key.hash_one(question)))
     }
 }
@@ -105,7 +105,7 @@ mod tests {
 
     #[test]
     fn a_digest_belongs_to_one_question_and_to_one_process() {
-        let question = |token: &str, verb: &str, path: &str| Question {
+        let question = |token: &str, verb: &str, path: &str| AccessRequest {
             token: token.into(),
             verb: verb.into(),
             path: path.into(),

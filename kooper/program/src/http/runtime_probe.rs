@@ -12,13 +12,13 @@ const STALLED: Duration = Duration::from_secs(60);
 
 /// Runs a tiny task on the runtime at each probe. Nothing happens between
 /// probes, so an idle program stays idle.
-pub(super) struct Pulse {
+pub(super) struct RuntimeProbe {
     runtime: Handle,
     /// When the task that waits to run was spawned; there is one at most.
     waiting: Arc<Mutex<Option<Instant>>>,
 }
 
-impl Pulse {
+impl RuntimeProbe {
     pub(super) fn new(runtime: Handle) -> Self {
         Self { runtime, waiting: Arc::default() }
     }
@@ -51,26 +51,26 @@ mod tests {
 
     #[tokio::test]
     async fn a_runtime_that_runs_tasks_is_alive() {
-        let pulse = Pulse::new(Handle::current());
+        let runtime_probe = RuntimeProbe::new(Handle::current());
         let start = Instant::now();
-        assert_eq!(pulse.check_at(start), Ok(()));
+        assert_eq!(runtime_probe.check_at(start), Ok(()));
         tokio::task::yield_now().await;
-        assert_eq!(pulse.check_at(start + Duration::from_secs(600)), Ok(()));
+        assert_eq!(runtime_probe.check_at(start + Duration::from_secs(600)), Ok(()));
     }
 
     #[tokio::test]
     async fn a_runtime_that_is_blocked_is_not_alive_until_it_runs_again() {
-        let pulse = Pulse::new(Handle::current());
+        let runtime_probe = RuntimeProbe::new(Handle::current());
         let start = Instant::now();
         // Without an await, this test is the handler that blocks the thread.
-        assert_eq!(pulse.check_at(start), Ok(()));
-        assert_eq!(pulse.check_at(start + Duration::from_secs(60)), Ok(()));
+        assert_eq!(runtime_probe.check_at(start), Ok(()));
+        assert_eq!(runtime_probe.check_at(start + Duration::from_secs(60)), Ok(()));
         assert_eq!(
-            pulse.check_at(start + Duration::from_secs(61)),
+            runtime_probe.check_at(start + Duration::from_secs(61)),
             Err("the runtime has run no task for 61 s: a handler blocks its threads; use tokio::task::spawn_blocking"
                 .to_owned())
         );
         tokio::task::yield_now().await;
-        assert_eq!(pulse.check_at(start + Duration::from_secs(62)), Ok(()));
+        assert_eq!(runtime_probe.check_at(start + Duration::from_secs(62)), Ok(()));
     }
 }
