@@ -120,9 +120,9 @@ impl Log {
 
 /// The last state of each object that a handler was called with.
 #[derive(Clone, Default)]
-pub(crate) struct Seen(Arc<Mutex<BTreeMap<String, String>>>);
+pub(crate) struct HandledStates(Arc<Mutex<BTreeMap<String, String>>>);
 
-impl Seen {
+impl HandledStates {
     pub(crate) fn note(&self, name: impl Into<String>, state: impl Into<String>) {
         self.0.lock().insert(name.into(), state.into());
     }
@@ -141,13 +141,13 @@ impl Seen {
 }
 
 /// A controller that notes the value of each ConfigMap in a namespace. It has no resync, which would hide lost events.
-pub(crate) fn recorder(name: &str, namespace: &str, seen: &Seen) -> Controller {
+pub(crate) fn recorder(name: &str, namespace: &str, seen: &HandledStates) -> Controller {
     let builder = Controller::builder::<ConfigMap>(name).namespaces([namespace]).resync(None);
     builder.state(seen.clone()).handler(record).build().unwrap()
 }
 
 /// Notes the value of a ConfigMap.
-pub(crate) async fn record(object: Arc<ConfigMap>, seen: State<Seen>) {
+pub(crate) async fn record(object: Arc<ConfigMap>, seen: State<HandledStates>) {
     if let Some((name, value)) = state(&object) {
         seen.note(name, value);
     }

@@ -89,10 +89,10 @@ impl ControlPlane {
 
     /// An instance without a controller manager whose API server may be stopped and killed. One test at a time has it,
     /// and needs its own namespace.
-    pub fn mortal() -> Option<MutexGuard<'static, Self>> {
-        static MORTAL: OnceLock<Option<Mutex<ControlPlane>>> = OnceLock::new();
+    pub fn exclusive() -> Option<MutexGuard<'static, Self>> {
+        static EXCLUSIVE: OnceLock<Option<Mutex<ControlPlane>>> = OnceLock::new();
         let start = || Self::start_with(&["--without-controller-manager"]).map(Mutex::new);
-        let cluster = MORTAL.get_or_init(start).as_ref()?.lock();
+        let cluster = EXCLUSIVE.get_or_init(start).as_ref()?.lock();
         // A test that failed may have left it stopped.
         cluster.start_apiserver();
         Some(cluster)

@@ -53,19 +53,19 @@ type Versions = BTreeMap<String, String>;
 
 /// Observations of a controller of ConfigMaps.
 #[derive(Clone, Default)]
-struct Seen {
+struct HandledStates {
     handled: Arc<Mutex<Versions>>,
     reader: Arc<Mutex<Option<Reader<ConfigMap>>>>,
 }
 
-impl Seen {
+impl HandledStates {
     fn controller(&self) -> Controller {
-        async fn see(config: Arc<ConfigMap>, reader: Reader<ConfigMap>, seen: State<Seen>) {
+        async fn see(config: Arc<ConfigMap>, reader: Reader<ConfigMap>, seen: State<HandledStates>) {
             *seen.reader.lock() = Some(reader);
             let version = config.resource_version().unwrap_or_default();
             seen.handled.lock().insert(key(&config), version);
         }
-        async fn forget(config: Arc<ConfigMap>, _: Gone, seen: State<Seen>) {
+        async fn forget(config: Arc<ConfigMap>, _: Gone, seen: State<HandledStates>) {
             seen.handled.lock().remove(&key(&config));
         }
         let builder = Controller::builder::<ConfigMap>("recorder").resync(None).state(self.clone());
@@ -142,7 +142,7 @@ async fn history(seed: u64, lists: Lists) {
             cluster.create(&config(&format!("other-{number}"))).await.unwrap();
         }
     }
-    let seen = Seen::default();
+    let seen = HandledStates::default();
     let running = cluster.run([seen.controller()]).await.unwrap();
     trouble(&faults);
     for round in 0..120 {

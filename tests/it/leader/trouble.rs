@@ -87,7 +87,7 @@ fn a_slow_server_does_not_change_the_leader() {
 #[test]
 fn a_long_lease_survives_a_restart_of_the_server_and_controllers_do_not_affect_each_other() {
     let namespace = "leader-restart";
-    let Some(cluster) = ControlPlane::mortal() else { return };
+    let Some(cluster) = ControlPlane::exclusive() else { return };
     prepare(&cluster, namespace);
     let (short, long) = (Log::default(), Log::default());
     let patient = LeaderElection::new()

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::fixture::Start;
-use crate::live::{Live, Seen, configmap, connection, recorder};
+use crate::live::{HandledStates, Live, configmap, connection, recorder};
 
 /// Kinds with a size, each in a group of its own.
 macro_rules! kinds {
@@ -45,7 +45,7 @@ struct LimitedSpec {
 }
 
 /// A controller that installs the CRD of its kind, and notes each object.
-fn installer<K>(name: &str, namespace: &str, seen: &Seen) -> Controller
+fn installer<K>(name: &str, namespace: &str, seen: &HandledStates) -> Controller
 where
     K: Namespaced + CustomResourceExt + ResourceExt,
 {
@@ -53,7 +53,7 @@ where
         .namespaces([namespace])
         .install_crd()
         .state(seen.clone())
-        .handler(async |object: Arc<K>, seen: State<Seen>| seen.note(object.name_any(), "seen"))
+        .handler(async |object: Arc<K>, seen: State<HandledStates>| seen.note(object.name_any(), "seen"))
         .build()
         .unwrap()
 }
@@ -90,7 +90,7 @@ fn writes(cluster: &ControlPlane, name: &str) -> usize {
 fn a_crd_is_installed_once_and_not_written_again() {
     let namespace = "crds-fresh";
     let Some(cluster) = ControlPlane::shared_in(namespace, []) else { return };
-    let seen = Seen::default();
+    let seen = HandledStates::default();
     let live = Live::on(cluster, [installer::<Fresh>("fresh", namespace, &seen)]);
     live.wait_for_ready(true, &["ok"]);
     cluster.apply([object(namespace, "Fresh", "fresh.example.com")]);
@@ -121,7 +121,7 @@ fn a_newer_crd_and_an_equal_one_are_kept() {
     let mut newer = with_size(Kept::crd(), json!({"type": "integer", "format": "int64"}));
     newer["metadata"]["annotations"] = json!({"kooper.rs/version": "7.0.0"});
     cluster.apply([newer]);
-    let seen = Seen::default();
+    let seen = HandledStates::default();
     let live = Live::on(cluster, [installer::<Kept>("kept", namespace, &seen)]);
     live.wait_for_ready(true, &["ok"]);
     live.stop();
@@ -146,7 +146,7 @@ fn an_incompatible_or_foreign_crd_is_not_replaced_and_other_controllers_work() {
         with_size(Broken::crd(), json!({"type": "string"})),
         with_size(Foreign::crd(), json!({"type": "integer", "format": "int32", "maximum": 7})),
     ]);
-    let seen = Seen::default();
+    let seen = HandledStates::default();
     let live = Live::on(
         cluster,
         [
@@ -208,7 +208,7 @@ fn a_crd_whose_names_are_taken_is_reported_and_retried() {
     other["spec"]["names"] = json!({"kind": "Other", "plural": "others", "listKind": "TakenList"});
     let Some(cluster) = ControlPlane::shared_in(namespace, [other]) else { return };
     cluster.must(&["wait", "--for=condition=established", "crd/others.taken.example.com", "--timeout=60s"]);
-    let seen = Seen::default();
+    let seen = HandledStates::default();
     let live = Live::on(cluster, [installer::<Taken>("taken", namespace, &seen)]);
     live.wait_for_ready(
         false,
@@ -230,7 +230,7 @@ fn a_crd_that_is_being_deleted_is_awaited_and_installed_again() {
     cluster.apply([held]);
     let old = crd(cluster, "leavings.leaving.example.com");
     cluster.must(&["delete", "crd", "leavings.leaving.example.com", "--wait=false"]);
-    let live = Live::on(cluster, [installer::<Leaving>("leaving", namespace, &Seen::default())]);
+    let live = Live::on(cluster, [installer::<Leaving>("leaving", namespace, &HandledStates::default())]);
     live.wait_for_ready(false, &["the CRD `leavings.leaving.example.com` is being deleted: it is removed when"]);
     let here = format!("--namespace={namespace}");
     let free = r#"{"metadata": {"finalizers": null}}"#;
@@ -250,7 +250,7 @@ fn an_incompatible_change_is_applied_with_consent_for_exactly_this_change() {
     spec["properties"]["old"] = json!({"type": "string"});
     cluster.apply_text(&["--server-side", "--validate=false", "--field-manager=it"], &old.to_string());
     cluster.must(&["wait", "--for=condition=established", "crd", name, "--timeout=60s"]);
-    let seen = Seen::default();
+    let seen = HandledStates::default();
     let start = |consent: &str| {
         let controllers = [installer::<Allowed>("allowed", namespace, &seen)];
         Live::start_edited(connection(cluster.kubeconfig(), None), controllers, |builder| {
@@ -290,7 +290,7 @@ fn a_limit_is_tightened_because_the_server_keeps_accepting_stored_values() {
     let mut large = object(namespace, "Limited", "limited.example.com");
     large["spec"]["size"] = json!(9);
     cluster.apply([large]);
-    let seen = Seen::default();
+    let seen = HandledStates::default();
     let live = Live::on(cluster, [installer::<Limited>("limited", namespace, &seen)]);
     live.wait_for_ready(true, &["ok"]);
     seen.wait_for(&[("limited", "seen")]);
@@ -319,7 +319,7 @@ fn a_crd_deleted_while_the_program_runs_makes_it_not_ready_until_it_exists_again
     let namespace = "crds-gone";
     let Some(cluster) = ControlPlane::shared_in(namespace, []) else { return };
     let name = "gones.gone.example.com";
-    let seen = Seen::default();
+    let seen = HandledStates::default();
     let live = Live::on(cluster, [installer::<Gone>("gone", namespace, &seen)]);
     live.wait_for_ready(true, &["ok"]);
     let installed = writes(cluster, name);
@@ -346,12 +346,12 @@ fn objects_that_delay_the_deletion_of_their_crd_are_cleaned_up_by_a_program_that
     cluster.apply([held]);
     let old = crd(cluster, name);
     cluster.must(&["delete", "crd", name, "--wait=false"]);
-    let seen = Seen::default();
+    let seen = HandledStates::default();
     let live = Controller::builder::<Cleaned>("cleaned")
         .namespaces([namespace])
         .install_crd()
         .state(seen.clone())
-        .cleanup("cleaned.example.com/it", async |object: Arc<Cleaned>, seen: State<Seen>| {
+        .cleanup("cleaned.example.com/it", async |object: Arc<Cleaned>, seen: State<HandledStates>| {
             seen.note(object.name_any(), "cleaned up");
         })
         .handler(async || {})

@@ -70,7 +70,7 @@ fn binding(namespace: &str, role: &str, account: &str) -> Value {
 
 #[test]
 fn only_users_of_the_cluster_with_the_permission_read_the_metrics() {
-    let Some(cluster) = ControlPlane::mortal() else { return };
+    let Some(cluster) = ControlPlane::exclusive() else { return };
     let namespace = "secured-metrics";
     cluster.apply(accounts(namespace, &["reader", "other"]));
     let kubeconfig = account(&cluster, namespace, &["--metrics-auth", "token"]);

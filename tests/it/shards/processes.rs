@@ -123,7 +123,7 @@ fn replaced(fleet: &Fleet<'_>, mut replicas: Vec<Replica>) -> Vec<Replica> {
 
 #[test]
 fn no_object_is_in_two_hands_and_each_is_handled_after_the_api_server_was_unavailable_for_longer_than_a_lease() {
-    let Some(cluster) = ControlPlane::mortal() else { return };
+    let Some(cluster) = ControlPlane::exclusive() else { return };
     let name = "shards-outage";
     let fleet = Fleet::new(&cluster, name, &[(name.to_owned(), OBJECTS)]);
     let replicas = ["first", "second", "third"].map(|name| fleet.start(name));

@@ -12,7 +12,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use crate::live::{Live, Seen, configmap, connection, grant, recorder};
+use crate::live::{HandledStates, Live, configmap, connection, grant, recorder};
 
 #[derive(CustomResource, Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[kube(group = "access.example.com", version = "v1", kind = "Gadget", namespaced)]
@@ -29,19 +29,21 @@ fn a_missing_kind_and_a_forbidden_one_do_not_affect_a_third() {
     let objects = grants.into_iter().flatten().chain([configmap(namespace, "settings", "1"), secret]);
     let Some(cluster) = ControlPlane::shared_in(namespace, objects) else { return };
 
-    let seen = Seen::default();
+    let seen = HandledStates::default();
     let controllers = [
         recorder("configs", namespace, &seen),
         Controller::builder::<Gadget>("gadgets")
             .namespaces([namespace])
             .state(seen.clone())
-            .handler(async |object: Arc<Gadget>, seen: State<Seen>| seen.note(object.name_any(), &object.spec.colour))
+            .handler(async |object: Arc<Gadget>, seen: State<HandledStates>| {
+                seen.note(object.name_any(), &object.spec.colour);
+            })
             .build()
             .unwrap(),
         Controller::builder::<Secret>("secrets")
             .namespaces([namespace])
             .state(seen.clone())
-            .handler(async |call: Call, seen: State<Seen>| seen.note(call.key().name(), "seen"))
+            .handler(async |call: Call, seen: State<HandledStates>| seen.note(call.key().name(), "seen"))
             .build()
             .unwrap(),
     ];

@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::fixture::Start;
-use crate::live::{Seen, configmap, state};
+use crate::live::{HandledStates, configmap, state};
 
 #[derive(CustomResource, Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[kube(group = "bad-objects.example.com", version = "v1", kind = "Shoe", namespaced)]
@@ -56,13 +56,13 @@ fn an_object_that_does_not_fit_the_type_is_reported_and_the_others_are_handled()
         good.iter().map(|name| sized::<Shoe>(namespace, name, 42)).chain([sized::<Shoe>(namespace, "poison", "large")]),
     );
 
-    let seen = Seen::default();
+    let seen = HandledStates::default();
     let live = Controller::builder::<Shoe>("shoes")
         .namespaces([namespace])
         .resync(None)
         // With a `Recorder` the controller records Events.
         .state(seen.clone())
-        .handler(async |object: Arc<Shoe>, _: Recorder, seen: State<Seen>| {
+        .handler(async |object: Arc<Shoe>, _: Recorder, seen: State<HandledStates>| {
             seen.note(object.name_any(), object.spec.size.to_string());
         })
         .start_on(cluster);
@@ -103,7 +103,7 @@ fn an_object_that_does_not_fit_the_type_gets_no_finalizer_and_keeps_an_existing_
     corrected["spec"]["size"] = json!(43);
     cluster.apply([sized::<Boot>(namespace, "good", 42), sized::<Boot>(namespace, "poison", "large"), marked]);
 
-    let (seen, cleaned) = (Seen::default(), Seen::default());
+    let (seen, cleaned) = (HandledStates::default(), HandledStates::default());
     let (handled, ended) = (seen.clone(), cleaned.clone());
     let live = Controller::builder::<Boot>("keeper-of-boots")
         .namespaces([namespace])
@@ -160,14 +160,14 @@ fn handlers_that_always_panic_hang_or_fail_do_not_block_other_objects() {
     };
     let Some(cluster) = ControlPlane::shared_in(namespace, all("1")) else { return };
 
-    let seen = Seen::default();
+    let seen = HandledStates::default();
     let live = Controller::builder::<ConfigMap>("handlers")
         .namespaces([namespace])
         .resync(None)
         .workers(2)
         .timeout(Duration::from_millis(200))
         .state(seen.clone())
-        .handler(async |object: Arc<ConfigMap>, seen: State<Seen>| {
+        .handler(async |object: Arc<ConfigMap>, seen: State<HandledStates>| {
             let Some((name, value)) = state(&object) else { return Ok(()) };
             match name {
                 _ if value == "healed" => {}

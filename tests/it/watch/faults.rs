@@ -15,7 +15,7 @@ use kooper_tests::wait::eventually;
 use serde_json::{Value, json};
 
 use crate::fixture::Log;
-use crate::live::{Live, Seen, configmap, connection, recorder};
+use crate::live::{HandledStates, Live, configmap, connection, recorder};
 
 const RELISTS: &str = "kooper_relists_total{controller=\"recorder\"}";
 const OBJECTS: &str = "kooper_store_objects{controller=\"recorder\"}";
@@ -26,8 +26,8 @@ fn shared(namespace: &str) -> Option<&'static ControlPlane> {
 }
 
 /// The control plane that the test may stop, with a new namespace that contains the object `first`.
-fn mortal(namespace: &str) -> Option<MutexGuard<'static, ControlPlane>> {
-    let cluster = ControlPlane::mortal()?;
+fn exclusive(namespace: &str) -> Option<MutexGuard<'static, ControlPlane>> {
+    let cluster = ControlPlane::exclusive()?;
     cluster.create_namespace(namespace, [configmap(namespace, "first", "0")]);
     Some(cluster)
 }
@@ -74,7 +74,7 @@ fn a_watch_that_the_server_closes_every_second_is_resumed_without_loss() {
         count.fetch_add(usize::from(resumes(&head)), Ordering::SeqCst);
         Verdict::Pass(for_a_second(&head))
     });
-    let seen = Seen::default();
+    let seen = HandledStates::default();
     let live = Live::start(plain_connection(proxy.address()), [recorder("recorder", namespace, &seen)]);
 
     let mut names = vec!["first".to_owned()];
@@ -95,7 +95,7 @@ fn connections_that_break_repeatedly_lose_no_change() {
     let namespace = "cut";
     let Some(cluster) = shared(namespace) else { return };
     let proxy = Proxy::start(cluster.address());
-    let seen = Seen::default();
+    let seen = HandledStates::default();
     let config = connection(cluster.kubeconfig(), Some(proxy.address()));
     let live = Live::start(config, [recorder("recorder", namespace, &seen)]);
     seen.wait_for(&[("first", "0")]);
@@ -144,7 +144,7 @@ fn a_410_response_lists_once_and_reveals_the_changes_in_the_gap() {
         cluster.must(&["delete", "configmap", &format!("goes-{time}"), "--namespace", namespace]);
         gone()
     });
-    let seen = Seen::default();
+    let seen = HandledStates::default();
     let related = Controller::builder::<Secret>("related")
         .namespaces([namespace])
         .watches::<ConfigMap, _, _>(|_: &ConfigMap| None)
@@ -178,7 +178,7 @@ fn the_first_call_waits_until_every_namespace_is_listed_or_has_failed() {
         }
         Verdict::Pass(head)
     });
-    let (seen, released) = (Seen::default(), Arc::new(AtomicBool::new(false)));
+    let (seen, released) = (HandledStates::default(), Arc::new(AtomicBool::new(false)));
     let (noted, open) = (seen.clone(), released.clone());
     let controller = Controller::builder::<ConfigMap>("patient")
         .namespaces([first, slow])
@@ -248,10 +248,10 @@ fn a_child_that_is_deleted_in_a_gap_enqueues_its_owner() {
 #[test]
 fn a_410_in_the_stream_lists_again_and_reveals_the_changes_in_the_gap() {
     let namespace = "gone-in-the-stream";
-    let Some(cluster) = mortal(namespace) else { return };
+    let Some(cluster) = exclusive(namespace) else { return };
     cluster.apply([configmap(namespace, "goes", "0")]);
     let proxy = Proxy::start(cluster.address());
-    let seen = Seen::default();
+    let seen = HandledStates::default();
     let config = connection(cluster.kubeconfig(), Some(proxy.address()));
     let live = Live::start(config, [recorder("recorder", namespace, &seen)]);
     seen.wait_for(&[("first", "0"), ("goes", "0")]);
@@ -275,8 +275,8 @@ fn a_410_in_the_stream_lists_again_and_reveals_the_changes_in_the_gap() {
 #[test]
 fn a_controller_waits_for_a_stopped_or_killed_api_server_and_loses_no_change() {
     let namespace = "unavailable";
-    let Some(cluster) = mortal(namespace) else { return };
-    let seen = Seen::default();
+    let Some(cluster) = exclusive(namespace) else { return };
+    let seen = HandledStates::default();
     let live = Live::start(connection(cluster.kubeconfig(), None), [recorder("recorder", namespace, &seen)]);
     seen.wait_for(&[("first", "0")]);
 
@@ -311,7 +311,7 @@ fn a_server_without_streaming_lists_is_listed_in_pages_and_watched() {
     let names: Vec<_> = (0..510).map(|n| format!("config-{n}")).collect();
     cluster.create_namespace(namespace, names.iter().map(|name| configmap(namespace, name, "0")));
 
-    let seen = Seen::default();
+    let seen = HandledStates::default();
     let live = Live::start(connection(cluster.kubeconfig(), None), [recorder("recorder", namespace, &seen)]);
     seen.wait_for(&names.iter().map(|name| (name, "0")).collect::<Vec<_>>());
     cluster.apply([configmap(namespace, "config-7", "1"), configmap(namespace, "new", "1")]);

@@ -4,9 +4,9 @@ use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kooper::{Controller, KindExt};
 use kooper_tests::control_plane::ControlPlane;
 
-use crate::live::{Live, Seen, configmap, connection, grant, record};
+use crate::live::{HandledStates, Live, configmap, connection, grant, record};
 
-fn controller(name: &str, namespaces: &[&str], seen: &Seen) -> Controller {
+fn controller(name: &str, namespaces: &[&str], seen: &HandledStates) -> Controller {
     let builder = Controller::builder::<ConfigMap>(name).namespaces(namespaces.iter().copied()).resync(None);
     builder.owns(Secret::all()).state(seen.clone()).handler(record).build().unwrap()
 }
@@ -18,7 +18,7 @@ fn a_missing_or_forbidden_namespace_does_not_stop_the_others_and_is_handled_once
     let objects = grants.into_iter().flatten().chain([configmap(open, "open", "1")]);
     let Some(cluster) = ControlPlane::shared_in(open, objects) else { return };
 
-    let seen = Seen::default();
+    let seen = HandledStates::default();
     let controllers = [controller("several", &[open, missing], &seen)];
     let live = Live::start(connection(cluster.limited_kubeconfig(), None), controllers);
     seen.wait_for(&[("open", "1")]);
@@ -48,7 +48,7 @@ fn a_missing_or_forbidden_namespace_does_not_stop_the_others_and_is_handled_once
 #[test]
 fn a_program_without_a_watchable_namespace_is_not_ready() {
     let Some(cluster) = ControlPlane::shared() else { return };
-    let (seen, none) = (Seen::default(), ["namespaces-none", "namespaces-nowhere"]);
+    let (seen, none) = (HandledStates::default(), ["namespaces-none", "namespaces-nowhere"]);
     let live = Live::start(connection(cluster.limited_kubeconfig(), None), [controller("nowhere", &none, &seen)]);
     live.wait_for_ready(
         false,

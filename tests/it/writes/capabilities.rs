@@ -16,7 +16,7 @@ use kooper_tests::wait::until;
 use serde_json::{Value, json};
 
 use crate::fixture::{Start, with_name};
-use crate::live::{Seen, configmap, state};
+use crate::live::{HandledStates, configmap, state};
 
 fn get(cluster: &ControlPlane, namespace: &str, what: &str, name: &str) -> Value {
     let output = cluster.kubectl(&["-n", namespace, "get", what, name, "--ignore-not-found", "-o", "json"]);
@@ -47,7 +47,7 @@ fn secret(name: &str, value: &str) -> Secret {
 fn events_are_recorded_and_become_a_series() {
     let namespace = "records-events";
     let Some(cluster) = ControlPlane::shared_in(namespace, [configmap(namespace, "one", "1")]) else { return };
-    let seen = Seen::default();
+    let seen = HandledStates::default();
     let noted = seen.clone();
     let handler = move |config: Arc<ConfigMap>, recorder: Recorder| {
         recorder.action("Sync").normal("Synced", "all is well");

@@ -108,10 +108,10 @@ impl Site {
         settings: impl FnOnce(Webhooks) -> Webhooks,
         layers: Vec<RequestLayer>,
     ) -> Replica {
-        self.start_mortal(settings, CancellationToken::new(), layers).await
+        self.start_killable(settings, CancellationToken::new(), layers).await
     }
 
-    async fn start_mortal(
+    async fn start_killable(
         &self,
         settings: impl FnOnce(Webhooks) -> Webhooks,
         dead: CancellationToken,
@@ -315,7 +315,7 @@ async fn survives(fixture: Fixture, write: i64, point: Point) -> bool {
     for _ in 0..2 {
         let dead = CancellationToken::new();
         let layer = ends_at(Arc::clone(&left), point, dead.clone());
-        replicas.push(site.start_mortal(|webhooks| webhooks, dead, vec![layer]).await);
+        replicas.push(site.start_killable(|webhooks| webhooks, dead, vec![layer]).await);
     }
     site.fixture.registered("Fail").await;
     site.load(1, Duration::from_millis(100));

@@ -143,7 +143,7 @@ async fn filters_and_map_functions_that_block_their_threads_stop_neither_another
         in_map();
         Vec::<ObjectKey>::new()
     });
-    let seen = Seen::default();
+    let seen = HandledStates::default();
     let controllers = [
         filtered.handler(async || {}).build().unwrap(),
         mapped.handler(async || {}).build().unwrap(),

@@ -11,7 +11,7 @@ use kooper_tests::control_plane::ControlPlane;
 
 use super::*;
 use crate::fixture::Start;
-use crate::live::{Seen, configmap};
+use crate::live::{HandledStates, configmap};
 
 /// All times are a thirtieth of those of production: 180 s, 290 s, and 5 minutes of compaction.
 const SILENCE: Duration = Duration::from_secs(6);
@@ -63,7 +63,7 @@ fn a_quiet_kind_without_bookmarks_is_listed_once_however_often_the_server_compac
         return;
     };
     let requests = Arc::new(Requests::default());
-    let seen = Seen::default();
+    let seen = HandledStates::default();
     let (counted, noted) = (Arc::clone(&requests), seen.clone());
     let live = Controller::builder::<KubernetesEvent>("quiet")
         .resync(None)

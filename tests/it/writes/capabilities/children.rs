@@ -13,11 +13,15 @@ use serde_json::{Value, json};
 
 use super::{event, get, secret};
 use crate::fixture::{Start, with_name};
-use crate::live::{Live, Seen, configmap, state};
+use crate::live::{HandledStates, Live, configmap, state};
 
 /// A controller of ConfigMaps, each of which owns a Secret with the name in its value.
-fn parents(namespace: &str, seen: &Seen, set: impl FnOnce(Builder<ConfigMap>) -> Builder<ConfigMap>) -> Controller {
-    let handler = async |parent: Arc<ConfigMap>, secrets: OwnedApplier<Secret>, seen: State<Seen>| {
+fn parents(
+    namespace: &str,
+    seen: &HandledStates,
+    set: impl FnOnce(Builder<ConfigMap>) -> Builder<ConfigMap>,
+) -> Controller {
+    let handler = async |parent: Arc<ConfigMap>, secrets: OwnedApplier<Secret>, seen: State<HandledStates>| {
         let Some((name, value)) = state(&parent) else { return Ok(()) };
         let child = secret(value, "ours");
         let done = if name.starts_with("adopts") {
@@ -50,7 +54,7 @@ fn a_child_is_created_and_corrected_and_never_taken_from_another_owner() {
     let namespace = "children";
     let objects = [theirs(namespace, "foreign"), theirs(namespace, "orphan"), configmap(namespace, "one", "first")];
     let Some(cluster) = ControlPlane::shared_in(namespace, objects) else { return };
-    let seen = Seen::default();
+    let seen = HandledStates::default();
     let live = Live::on(cluster, [parents(namespace, &seen, |builder| builder)]);
     seen.wait_for(&[("one", "applied")]);
     let child = get(cluster, namespace, "secret", "first");
@@ -81,7 +85,7 @@ fn a_child_is_created_and_corrected_and_never_taken_from_another_owner() {
 fn an_owner_without_its_child_is_queued_when_the_other_child_is_deleted() {
     let namespace = "contested";
     let Some(cluster) = ControlPlane::shared_in(namespace, [configmap(namespace, "one", "wanted")]) else { return };
-    let seen = Seen::default();
+    let seen = HandledStates::default();
     // Its own retry would be too late for the test.
     let long = Duration::from_secs(3600);
     let controller = parents(namespace, &seen, |builder| builder.resync(None).backoff(long, long));
@@ -101,7 +105,7 @@ fn an_owner_without_its_child_is_queued_when_the_other_child_is_deleted() {
 fn fields_applied_under_a_previous_name_are_taken_over() {
     let namespace = "renamed";
     let Some(cluster) = ControlPlane::shared_in(namespace, [configmap(namespace, "one", "1")]) else { return };
-    let seen = Seen::default();
+    let seen = HandledStates::default();
     let run = |name: &str, previous: &[&str], data: &[(&str, &str)]| {
         let mut settings: ConfigMap = with_name("settings");
         settings.data = Some(data.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect());
@@ -132,8 +136,8 @@ fn an_object_that_is_not_cached_yet_is_not_taken_over() {
     let namespace = "unseen";
     let objects = [theirs(namespace, "there"), configmap(namespace, "one", "1")];
     let Some(cluster) = ControlPlane::shared_in(namespace, objects) else { return };
-    let seen = Seen::default();
-    let handler = async |secrets: Applier<Secret>, seen: State<Seen>| {
+    let seen = HandledStates::default();
+    let handler = async |secrets: Applier<Secret>, seen: State<HandledStates>| {
         for name in ["there", "absent"] {
             // As for a child that is not in the cache.
             let mut child = secret(name, "ours");

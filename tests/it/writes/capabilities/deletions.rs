@@ -12,19 +12,19 @@ use kooper_tests::wait::until;
 use serde_json::json;
 
 use crate::fixture::{Start, with_name};
-use crate::live::{Seen, configmap};
+use crate::live::{HandledStates, configmap};
 
 #[test]
 fn a_deletion_only_affects_the_object_with_the_expected_uid() {
     let namespace = "deletions";
     let Some(cluster) = ControlPlane::shared_in(namespace, [configmap(namespace, "one", "1")]) else { return };
-    let seen = Seen::default();
+    let seen = HandledStates::default();
     let handler = move |config: Arc<ConfigMap>,
                         configs: Deleter<ConfigMap>,
                         getter: Getter<ConfigMap>,
                         patcher: Patcher<ConfigMap>,
                         creator: Creator<ConfigMap>,
-                        seen: State<Seen>| async move {
+                        seen: State<HandledStates>| async move {
         let key = ObjectKey::namespaced(namespace, "two");
         let other: ConfigMap = with_name("two");
         let other = creator.create(&other).await?;
@@ -74,8 +74,12 @@ fn a_job_is_deleted_with_its_pods_and_a_pod_is_evicted_by_its_uid() {
     ]);
     let pods = || cluster.must(&["-n", namespace, "get", "pods", "-o", "name", "-l", "job-name=work"]);
     until("the job has a pod", || (!pods().is_empty()).then_some(()), pods);
-    let seen = Seen::default();
-    let handler = move |job: Arc<Job>, jobs: Deleter<Job>, getter: Getter<Pod>, evictor: Evictor, seen: State<Seen>| async move {
+    let seen = HandledStates::default();
+    let handler = move |job: Arc<Job>,
+                        jobs: Deleter<Job>,
+                        getter: Getter<Pod>,
+                        evictor: Evictor,
+                        seen: State<HandledStates>| async move {
         let key = ObjectKey::namespaced(namespace, "alone");
         let Some(alone) = getter.fetch(&key).await? else { return Ok(()) };
         let mut successor = alone.clone();

@@ -10,7 +10,7 @@ use kooper::testing::Cluster;
 use kooper_tests::control_plane::ControlPlane;
 
 use crate::fixture::{Start, with_name};
-use crate::live::{Seen, configmap};
+use crate::live::{HandledStates, configmap};
 
 /// An error with its sources, without those that only repeat it.
 fn chain(error: &dyn std::error::Error) -> String {
@@ -103,13 +103,13 @@ fn expected(namespace: &str) -> String {
 fn an_error_names_the_object_whose_name_is_invalid() {
     let namespace = "invalid-names";
     let Some(cluster) = ControlPlane::shared_in(namespace, [configmap(namespace, "one", "1")]) else { return };
-    let seen = Seen::default();
+    let seen = HandledStates::default();
     let handler = move |configs: Applier<ConfigMap>,
                         config_getter: Getter<ConfigMap>,
                         roles: Applier<ClusterRole>,
                         role_getter: Getter<ClusterRole>,
                         role_deleter: Deleter<ClusterRole>,
-                        seen: State<Seen>| async move {
+                        seen: State<HandledStates>| async move {
         let lines = cases(namespace, (configs, config_getter), (roles, role_getter, role_deleter)).await;
         seen.note("one", lines);
     };

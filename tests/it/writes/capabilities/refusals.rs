@@ -16,7 +16,7 @@ use serde_json::json;
 
 use super::{get, secret};
 use crate::fixture::{Start, with_name};
-use crate::live::{Live, Seen, configmap, connection, grant};
+use crate::live::{HandledStates, Live, configmap, connection, grant};
 
 fn named(name: &str) -> ObjectMeta {
     ObjectMeta { name: Some(name.to_owned()), ..ObjectMeta::default() }
@@ -58,12 +58,12 @@ fn a_rejection_by_admission_does_not_name_a_rule() {
     // The quota controller has processed the quota.
     let quota = || get(cluster, namespace, "quota", "secrets");
     until("the quota is counted", || quota()["status"]["used"].is_object().then_some(()), || quota().to_string());
-    let seen = Seen::default();
+    let seen = HandledStates::default();
     let handler = move |pods: Applier<Pod>,
                         secrets: Applier<Secret>,
                         claims: Applier<PersistentVolumeClaim>,
                         deployments: Applier<Deployment>,
-                        seen: State<Seen>| async move {
+                        seen: State<HandledStates>| async move {
         let claim = serde_json::from_value(json!({
             "metadata": {"name": "claim"},
             "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "2Gi"}}},
@@ -110,14 +110,14 @@ fn a_forbidden_request_is_reported_with_the_missing_rule() {
     let namespace = "refusals";
     let Some(cluster) = ControlPlane::shared_in(namespace, grant(namespace, "", "services")) else { return };
     cluster.must(&["-n", namespace, "create", "service", "clusterip", "web", "--tcp=80"]);
-    let seen = Seen::default();
+    let seen = HandledStates::default();
     let handler = move |service: Arc<Service>,
                         applier: Applier<Service>,
                         deleter: Deleter<Service>,
                         statuses: StatusWriter<Service>,
                         evictor: Evictor,
                         recorder: Recorder,
-                        seen: State<Seen>| async move {
+                        seen: State<HandledStates>| async move {
         recorder.normal("Synced", "the permission is missing");
         let other: Service = with_name("other");
         let ingress = LoadBalancerIngress { ip: Some("192.0.2.1".to_owned()), ..LoadBalancerIngress::default() };

@@ -10,27 +10,28 @@ use kooper_tests::control_plane::ControlPlane;
 
 use super::get;
 use crate::fixture::Start;
-use crate::live::Seen;
+use crate::live::HandledStates;
 
 #[test]
 fn an_unchanged_status_is_not_written() {
     let namespace = "statuses";
     let Some(cluster) = ControlPlane::shared_in(namespace, []) else { return };
     cluster.must(&["-n", namespace, "create", "service", "clusterip", "web", "--tcp=80"]);
-    let seen = Seen::default();
-    let handler = async |service: Arc<Service>, call: Call, statuses: StatusWriter<Service>, seen: State<Seen>| {
-        let status = service.status.clone().unwrap_or_default();
-        let mut conditions = Conditions::of(&service, status.conditions.as_deref().unwrap_or_default());
-        conditions.set("Seen", true, "Handled", "it was handled").ready("Done", "all is done");
-        let status = ServiceStatus { conditions: Some(conditions.into_vec()), ..status };
-        let written = statuses.apply_status(&service, &status).await?;
-        if written {
-            seen.note("written", service.metadata.uid.as_deref().unwrap_or_default());
-        } else {
-            seen.note(if call.reasons().to_string().contains("resync") { "resync" } else { "event" }, "suppressed");
-        }
-        Ok::<_, kooper::BoxError>(())
-    };
+    let seen = HandledStates::default();
+    let handler =
+        async |service: Arc<Service>, call: Call, statuses: StatusWriter<Service>, seen: State<HandledStates>| {
+            let status = service.status.clone().unwrap_or_default();
+            let mut conditions = Conditions::of(&service, status.conditions.as_deref().unwrap_or_default());
+            conditions.set("HandledStates", true, "Handled", "it was handled").ready("Done", "all is done");
+            let status = ServiceStatus { conditions: Some(conditions.into_vec()), ..status };
+            let written = statuses.apply_status(&service, &status).await?;
+            if written {
+                seen.note("written", service.metadata.uid.as_deref().unwrap_or_default());
+            } else {
+                seen.note(if call.reasons().to_string().contains("resync") { "resync" } else { "event" }, "suppressed");
+            }
+            Ok::<_, kooper::BoxError>(())
+        };
     let controller =
         Controller::builder::<Service>("statuses").namespaces([namespace]).resync(Some(Duration::from_secs(1)));
     let live = controller.state(seen.clone()).handler(handler).start_on(cluster);
@@ -52,8 +53,8 @@ fn a_second_status_in_one_call_is_compared_with_the_first() {
     let namespace = "statuses-twice";
     let Some(cluster) = ControlPlane::shared_in(namespace, []) else { return };
     cluster.must(&["-n", namespace, "create", "service", "loadbalancer", "web", "--tcp=80"]);
-    let seen = Seen::default();
-    let handler = async |service: Arc<Service>, statuses: StatusWriter<Service>, seen: State<Seen>| {
+    let seen = HandledStates::default();
+    let handler = async |service: Arc<Service>, statuses: StatusWriter<Service>, seen: State<HandledStates>| {
         let status = |address: &str| {
             let ingress = LoadBalancerIngress { ip: Some(address.to_owned()), ..LoadBalancerIngress::default() };
             let balancer = LoadBalancerStatus { ingress: Some(vec![ingress]) };
