@@ -16,7 +16,7 @@ use crate::support::place::{Place, first_word};
 use crate::support::text::text;
 use crate::support::types::{last_word, plain};
 
-/// What an annotated function becomes.
+/// The thing that an annotated function becomes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Role {
     Controller,
@@ -36,7 +36,7 @@ impl Role {
         }
     }
 
-    /// What the function is called in messages.
+    /// The name of the function in messages.
     fn noun(self) -> &'static str {
         match self {
             Self::Controller => "handler",

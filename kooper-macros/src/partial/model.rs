@@ -1,4 +1,4 @@
-//! What the struct and its attributes say.
+//! The struct and its attributes, parsed.
 
 use kooper_grammar::field_name::letters;
 use proc_macro2::{Ident, Span, TokenStream, TokenTree};

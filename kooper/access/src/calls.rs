@@ -30,7 +30,7 @@ pub enum MetricsCompat {
     Go,
 }
 
-/// What the handlers of a controller keep for it, and the observers of its calls that they bring.
+/// Values that the handlers of a controller keep for it, and the observers of its calls that they bring.
 #[derive(Default)]
 pub struct Additions {
     /// Values by their type. The controller's context has them.

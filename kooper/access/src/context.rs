@@ -1,4 +1,4 @@
-//! What arguments find in the context of their controller.
+//! The context of a controller, as its arguments see it.
 
 use kooper_runtime::internal::call::extensions::Extensions;
 

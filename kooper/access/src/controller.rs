@@ -206,7 +206,7 @@ impl Controller {
         self.spec.config.metadata_only
     }
 
-    /// What its handlers keep for it.
+    /// Values that its handlers keep for it.
     #[doc(hidden)]
     #[must_use]
     pub fn extensions(&self) -> &Extensions {

@@ -92,7 +92,7 @@ impl<O, S> Context<O, S> {
         Self { object, call, state, controller }
     }
 
-    /// What is kept for the controller.
+    /// Values that are kept for the controller.
     #[doc(hidden)]
     #[must_use]
     pub fn extensions(&self) -> &Extensions {

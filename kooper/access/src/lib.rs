@@ -1,4 +1,4 @@
-//! How a controller of [Kooper](https://github.com/kooper-rs/kooper) is described, and what a
+//! The description of a controller of [Kooper](https://github.com/kooper-rs/kooper), and what a
 //! call of its handler may do. Depend on the crate `kooper`, which re-exports the public items.
 //!
 //! The types end here: [`controller`] builds a controller of functions whose arguments are

@@ -55,7 +55,7 @@ pub(crate) fn check_definition(kind: &Kind, object: &Value) -> Result<(), Status
     Err(refused(kind, meta::text(object, "name"), why))
 }
 
-/// What a request does to an object.
+/// The operation of a request on an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Operation {
     Create,

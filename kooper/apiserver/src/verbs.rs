@@ -60,7 +60,7 @@ impl Call<'_> {
         }
     }
 
-    /// What admission learns about the request, which writes this object with these options.
+    /// The attributes of the request for admission: it writes this object with these options.
     fn attributes(&self, operation: Operation, object: &Value, dry_run: bool, options: Value) -> Attributes<'_> {
         let target = &self.target;
         let name = target.name.as_deref().unwrap_or_else(|| crate::meta::text(object, "name"));

@@ -1,4 +1,4 @@
-//! What a controller remembers of the slots of its owners from pass to pass: their states, for the status page and so that
+//! The memory of the slots of a controller's owners, from pass to pass: their states, for the status page and so that
 //! transitions can be told from what stays, the changes of their children, so that a loop is broken, and the objects that
 //! their external slots stand for, so that a change of one calls its owners.
 //!

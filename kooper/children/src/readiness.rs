@@ -59,7 +59,7 @@ pub fn readiness(group: &str, kind: &str, object: &Value) -> Readiness {
         ("", "Pod") => pod(object),
         ("", "PersistentVolumeClaim") => claim(object),
         ("", "Service") => service(object),
-        // How many pods may be evicted changes with the pods, which have slots of their own.
+        // The number of pods that may be evicted changes with the pods, which have slots of their own.
         ("policy", "PodDisruptionBudget") => unobserved(object).unwrap_or(Readiness::Ready),
         ("apiextensions.k8s.io", "CustomResourceDefinition") => {
             let missing = ["NamesAccepted", "Established"].into_iter().find(|name| !is_true(object, name));

@@ -286,7 +286,7 @@ impl<'de> Deserializer<'de> for NextValue<'_, 'de> {
         }
     }
 
-    /// What is ignored is not read.
+    /// Ignored values are not read.
     fn deserialize_ignored_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, DecodeError> {
         visitor.visit_unit()
     }

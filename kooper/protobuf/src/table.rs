@@ -33,7 +33,7 @@ const MESSAGE: usize = 6;
 const FIELD: usize = 8;
 const ENTRY: usize = 4;
 
-// What a field is.
+// The properties of a field.
 const LIST: u8 = 1;
 const MAP: u8 = 2;
 const INLINE: u8 = 4;

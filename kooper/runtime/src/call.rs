@@ -52,7 +52,7 @@ pub struct Call {
     dry_run: bool,
     /// It writes only in this term.
     shard: Option<Arc<dyn ShardTerm>>,
-    /// What arguments keep for this call.
+    /// Values that arguments keep for this call.
     #[doc(hidden)]
     pub extensions: Arc<Extensions>,
 }

@@ -124,13 +124,13 @@ impl ControllerSpec {
 
 kooper_base::debug_fields! { ControllerSpec { config, kind } }
 
-/// What the crates above add to the run of a controller.
+/// Additions of the crates above to the run of a controller.
 pub struct Hooks {
     /// Its names on the API server.
     pub names: Names,
     /// The condition for its start.
     pub prerequisite: Option<Arc<dyn Prerequisite>>,
-    /// What its arguments keep.
+    /// Values that its arguments keep.
     pub extensions: Extensions,
     /// Observes its objects and their children.
     pub child_observer: Arc<dyn ChildObserver>,

@@ -42,7 +42,7 @@ use crate::map::ShardMap;
 use crate::member::{Member, Options};
 use crate::settings::Shards;
 
-/// What the executor of a controller is made of.
+/// The settings of a controller's executor.
 #[expect(missing_debug_implementations, reason = "it has a client")]
 pub struct ShardingOptions {
     /// The controller.
@@ -78,7 +78,7 @@ pub struct Sharding {
 /// The effect of the shard selector of the last request, if it is known.
 type LastState = Arc<Mutex<Option<SelectorState>>>;
 
-/// What calls, caches and the driver share.
+/// The state that calls, caches and the driver share.
 struct Shared {
     clock: Arc<dyn Clock>,
     leadership: Leadership,
@@ -95,11 +95,11 @@ struct Shared {
     /// Functions can be called: `init` has succeeded.
     works: AtomicBool,
     selected: Mutex<Selected>,
-    /// How often buckets have joined the selection.
+    /// The number of times that buckets have joined the selection.
     joined: watch::Sender<u64>,
     /// The shards that this replica works on. A value is sent whenever grants may have changed.
     held: watch::Sender<BTreeSet<OwnedShard>>,
-    /// What each cache of the controller has listed.
+    /// The lists of each cache of the controller.
     caches: Mutex<Vec<Arc<ListedCache>>>,
     /// The effect of the shard selector in each cache of the controller's own objects.
     selectors: Arc<Mutex<Vec<LastState>>>,
@@ -124,7 +124,7 @@ struct Selected {
     shards: (ShardCount, Vec<Shard>),
     /// The value of [`joined`](Shared::joined) when each bucket was selected; 0 for those that are not.
     buckets: [u64; BUCKETS as usize],
-    /// How often buckets have left.
+    /// The number of times that buckets have left.
     left: u64,
 }
 

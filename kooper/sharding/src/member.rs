@@ -40,7 +40,7 @@ type Moment = Duration;
 /// A shard whose calls do not end is kept, and its hand-over is tried again after a lease.
 const DRAIN: Duration = Duration::from_secs(2);
 
-/// What a replica is started with.
+/// The settings that a replica is started with.
 #[derive(Debug, Clone)]
 pub(crate) struct Options {
     /// The identity of the process. No other process ever has it.
@@ -53,7 +53,7 @@ pub(crate) struct Options {
     pub(crate) slots: u8,
     /// The number of shards.
     pub(crate) count: ShardCount,
-    /// What decides the shard of an object.
+    /// The field that decides the shard of an object.
     pub(crate) by: ShardField,
     /// The timings of sessions.
     pub(crate) terms: Terms,
@@ -89,7 +89,7 @@ struct Drain {
     done: bool,
 }
 
-/// How the map differs from what all sessions were started with.
+/// The difference between the map and what all sessions were started with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Resize {
     /// Each shard becomes several.

@@ -243,7 +243,7 @@ impl ShardOverview {
         owners.map(|owner| u16::from(owner.slot) + 1).max().unwrap_or_default()
     }
 
-    /// How the map differs from the settings of a program, if it does.
+    /// Returns `true` if the map differs from the settings of a program.
     #[must_use]
     pub fn differs_from(&self, shards: &Shards) -> bool {
         self.map.by() != shards.field() || shards.count() != Ok(self.map.count())

@@ -52,7 +52,7 @@ impl Session {
     }
 }
 
-/// What a replica tells the others, in an annotation of its slot.
+/// The announcement of a replica to the others, in an annotation of its slot.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Announcement {
     /// The number of shards that the replica was started with.

@@ -1,4 +1,4 @@
-//! What a user says about shards.
+//! The settings of a user for shards.
 
 use std::time::Duration;
 

@@ -32,7 +32,7 @@ const SEEDS: u64 = 100;
 /// Lease, renew deadline and retry period, in milliseconds.
 const TIMINGS: [[u64; 3]; 3] = [[15_000, 10_000, 2_000], [3_000, 2_000, 1_000], [6_000, 4_000, 1_000]];
 
-/// What the replicas are started with.
+/// The settings that the replicas are started with.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Configuration {
     slots: u8,

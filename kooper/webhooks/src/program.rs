@@ -33,7 +33,7 @@ mod running;
 
 pub use running::Running;
 
-/// How often a replica reads the Secret, and the leader looks after the configurations.
+/// The interval at which a replica reads the Secret, and the leader looks after the configurations.
 const EVERY: Duration = Duration::from_secs(10);
 
 /// The default port. Private clusters of some clouds admit connections from their API servers

@@ -47,7 +47,7 @@ pub use inspection::Finding;
 pub(crate) use probe::webhooks as probes;
 pub(crate) use roll_out::RollOut;
 
-/// How often the API server is asked to probe in one attempt, and the pause between two. An
+/// The number of probes that the API server is asked for in one attempt, and the pause between two. An
 /// API server takes some time to learn a configuration.
 const PROBES: u32 = 20;
 const PAUSE: Duration = Duration::from_millis(250);

@@ -22,7 +22,7 @@ struct ShopSpec {
     /// The greeting on its door.
     #[serde(default)]
     greeting: String,
-    /// Whether its handler fails.
+    /// `true` if its handler fails.
     #[serde(default)]
     fails: bool,
 }
@@ -30,7 +30,7 @@ struct ShopSpec {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 struct ShopStatus {
     greeting: Option<String>,
-    /// What the handler saw after its writes.
+    /// The state that the handler saw after its writes.
     seen: Option<String>,
 }
 

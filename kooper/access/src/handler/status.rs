@@ -13,7 +13,7 @@ use crate::capability::HasStatus;
 use crate::extract::{Argument, Context};
 use crate::plan::Plan;
 
-/// What a handler of objects `O` can set as their status. `M` is inferred.
+/// A value that a handler of objects `O` can set as their status. `M` is inferred.
 #[diagnostic::on_unimplemented(
     message = "a handler for `{O}` cannot return `{Self}`",
     label = "not the status of the object",

@@ -1,6 +1,6 @@
 //! Webhooks that are not what they should be.
 
-/// How a webhook fails, see [`Faults::webhook`](super::Faults::webhook).
+/// The way in which a webhook fails, see [`Faults::webhook`](super::Faults::webhook).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum WebhookFault {

@@ -195,7 +195,7 @@ fn validate_conditions(conditions: &FieldValue<'_>, present: Option<&Value>) {
     }
     let webhooks = present.and_then(Value::as_array).into_iter().flatten();
     let known = webhooks.flat_map(|webhook| webhook["matchConditions"].as_array().into_iter().flatten());
-    // What is stored already was compiled by an earlier server, too.
+    // Conditions that are stored already were compiled by an earlier server, too.
     let known: HashSet<_> = known.map(|condition| condition["expression"].as_str().unwrap_or_default()).collect();
     let mut names = HashSet::new();
     for condition in &items {

@@ -45,7 +45,7 @@ pub(super) struct RespectedLease {
     pub(super) owner: LeaseOwner,
     /// The least time after which a record expires.
     lease: Duration,
-    /// How long candidates pause that do not watch it.
+    /// The pause of candidates that do not watch it.
     retry: Duration,
     /// The last record, and when it was first read.
     seen: Option<(Record, Moment)>,

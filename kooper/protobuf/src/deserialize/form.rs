@@ -1,4 +1,4 @@
-//! What a value is in JSON.
+//! The form of a value in JSON.
 
 use std::borrow::Cow;
 

@@ -49,7 +49,7 @@ pub struct ControllerContext {
     /// The annotations by which users steer its calls.
     #[doc(hidden)]
     pub annotations: Annotations,
-    /// What arguments keep for the controller.
+    /// Values that arguments keep for the controller.
     #[doc(hidden)]
     pub extensions: Extensions,
     /// Observes the changes of the children.

@@ -69,13 +69,13 @@ pub trait CallObserver: Send + Sync {
 pub struct EndedCall<'a> {
     /// The call.
     pub attempt: &'a Attempt,
-    /// How it ended.
+    /// Its outcome.
     pub outcome: Outcome<'a>,
-    /// How long it took.
+    /// Its duration.
     pub took: Duration,
 }
 
-/// How a call ended.
+/// The outcome of a call.
 #[derive(Debug, Clone, Copy)]
 pub enum Outcome<'a> {
     /// It succeeded, and may have requested a requeue after a delay.

@@ -23,7 +23,7 @@ pub trait Prerequisite: Send + Sync {
 pub struct PrerequisiteError {
     /// The error.
     pub problem: String,
-    /// What follows if the controller starts without it, but is not ready. `None` if it does not
+    /// The consequence if the controller starts without it, but is not ready. `None` if it does not
     /// start.
     pub consequence: Option<&'static str>,
 }

@@ -68,7 +68,7 @@ impl ControllerView {
         &self.context.queue
     }
 
-    /// What the crates above keep for it.
+    /// Values that the crates above keep for it.
     #[must_use]
     pub fn extensions(&self) -> &Extensions {
         &self.context.extensions

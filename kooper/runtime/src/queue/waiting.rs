@@ -25,7 +25,7 @@ pub struct QueueCounts {
 pub struct KeyView {
     /// The key.
     pub key: ObjectKey,
-    /// What it waits for.
+    /// The state in which it waits.
     pub waiting: Waiting,
     /// The reasons of its next call.
     pub reasons: Reasons,

@@ -94,7 +94,7 @@ pub(crate) struct Informer {
     reselected: Option<watch::Receiver<u64>>,
     /// The value of those when the last list began.
     joined: u64,
-    /// How often objects had left the selection when the last list began, or the store last dropped them.
+    /// The number of objects that had left the selection when the last list began, or the store last dropped them.
     left: Option<u64>,
     /// The objects that the last list lacked, but that may have joined the selection again during it.
     undecided: Vec<Arc<Object>>,

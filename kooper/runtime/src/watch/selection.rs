@@ -36,7 +36,7 @@ pub trait CacheSelection: Send + Sync {
     /// joined it, so that a list is needed.
     fn changes(&self) -> watch::Receiver<u64>;
 
-    /// How often objects have left the selection, so that a cache looks for them only when some have; `None` if it is not
+    /// Counts objects that left the selection, so that a cache looks for them only when some have; `None` if it is not
     /// counted. It is raised before the value of [`changes`](Self::changes) is sent.
     fn left(&self) -> Option<u64> {
         None

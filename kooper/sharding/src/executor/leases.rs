@@ -111,7 +111,7 @@ pub(super) struct MapLease {
     name: String,
     mark: Arc<str>,
     clock: Arc<dyn Clock>,
-    /// How long the Lease of a leader is respected after its last change.
+    /// The time for which the Lease of a leader is respected after its last change.
     patience: Duration,
     /// The version of a Lease that has no map yet: that of a leader election which has ended.
     adopted: Option<Arc<str>>,

@@ -1,4 +1,4 @@
-//! Whether the Leases of the shards can be used, for `/readyz` and the logs.
+//! The state of the Leases of the shards, for `/readyz` and the logs.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -16,7 +16,7 @@ use super::{AUTHORITY, Authority, AuthorityError, LEAF, is_early};
 /// The age at which an authority gets a successor.
 const RENEWED: Duration = Duration::from_secs(AUTHORITY.as_secs() / 3 * 2);
 
-/// How long the next authority is published before it signs. One API server learned it within
+/// The time for which the next authority is published before it signs. One API server learned it within
 /// 150 ms; others may read from a cache, or be partitioned for a while.
 pub(crate) const PUBLISHED: Duration = Duration::from_secs(5 * 60);
 

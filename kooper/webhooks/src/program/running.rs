@@ -35,7 +35,7 @@ pub struct Running {
 }
 
 impl Running {
-    /// How long requests are served after the program was asked to stop, while API servers
+    /// The time for which requests are served after the program was asked to stop, while API servers
     /// learn that it goes.
     const LINGER: Duration = Duration::from_secs(10);
 

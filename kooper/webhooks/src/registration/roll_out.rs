@@ -20,7 +20,7 @@ const REVISION: &str = "deployment.kubernetes.io/revision";
 /// The grace period of pods that have none.
 const GRACE: Duration = Duration::from_secs(30);
 
-/// How long an API server may take to learn a configuration: one took 150 ms.
+/// The time that an API server may take to learn a configuration: one took 150 ms.
 const LEARNED: Duration = Duration::from_secs(2);
 
 /// The Deployment while it is wholly updated.

@@ -1,4 +1,4 @@
-//! What a cluster can do while the program of its webhooks is away, and how the program comes back.
+//! A cluster without the program of its webhooks, and the return of the program.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -63,7 +63,7 @@ async fn without_the_program_its_own_kind_cannot_be_written_and_everything_else_
     assert!(refused(Some(fixture.create("c", json!({})).stderr)));
     assert!(refused(failed(&["label", shop, "a=b"])));
     assert!(refused(failed(&["patch", shop, "--type=merge", "-p", r#"{"spec": {"size": 1}}"#])));
-    // What changes nothing that a user states is no call, and nothing prevents a deletion.
+    // A change of nothing that a user states is no call, and nothing prevents a deletion.
     let owned = r#"{"metadata": {"finalizers": ["example.com/a"]}}"#;
     assert_eq!(failed(&["patch", shop, "--type=merge", "-p", owned]), None);
     assert_eq!(failed(&["delete", "--wait=false", shop]), None);

@@ -265,7 +265,7 @@ pub(crate) fn free_address() -> SocketAddr {
     free.expect("a free port")
 }
 
-/// What the type does not know is kept by the schema.
+/// The schema keeps what the type does not know.
 pub(crate) fn install_crd(plane: &ControlPlane, name: &str, kind: &str) {
     let plural = name.split('.').next().unwrap_or_default();
     let schema = json!({"type": "object", "properties": {

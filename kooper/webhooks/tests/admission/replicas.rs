@@ -276,7 +276,7 @@ async fn three_replicas_fail_no_call_while_their_authority_is_rotated_and_their_
     }
 }
 
-/// Whether the process ends before its write is sent, or when it is committed.
+/// The process ends before its write is sent, or when it is committed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Point {
     Before,

@@ -33,7 +33,7 @@ const UNTRUSTED: &str = "tls: failed to verify certificate: x509: certificate si
 /// Where a webhook is, and who signs its certificate.
 #[derive(Debug)]
 pub(super) struct Location {
-    /// What errors name.
+    /// The name in errors.
     url: Uri,
     /// Where the connection goes, if that is not what the URL names.
     address: Option<SocketAddr>,
@@ -92,7 +92,7 @@ impl Location {
     }
 }
 
-/// What a test wants to happen in place of the call.
+/// The fault that a test wants in place of the call.
 pub(super) async fn broken(location: &Location, fault: WebhookFault) -> Result<Answer, String> {
     let authority = location.url.authority().map(ToString::to_string).unwrap_or_default();
     let why = match fault {

@@ -18,13 +18,13 @@ use crate::patch::json::JsonPatch;
 use crate::random;
 use crate::status::StatusError;
 
-/// What a webhook that allows a request has to say.
+/// The answer of a webhook that allows a request.
 pub(super) struct Allowed {
     pub(super) warnings: Vec<String>,
     pub(super) patch: Option<Patch>,
 }
 
-/// What a webhook wants to change.
+/// The changes that a webhook wants.
 pub(super) struct Patch {
     operations: Vec<Value>,
     text: Vec<u8>,

@@ -19,7 +19,7 @@ pub struct Record {
     pub acquired: Option<i64>,
     /// The same. It distinguishes renewals, and is never compared with a clock.
     pub renewed: Option<i64>,
-    /// How often the holder changed.
+    /// The number of changes of the holder.
     pub transitions: i32,
     /// The mark of the controller that wrote it.
     pub mark: Option<Arc<str>>,
@@ -73,7 +73,7 @@ pub struct LeaseWrite {
     pub acquired: i64,
     /// The same.
     pub renewed: i64,
-    /// How often the holder changed.
+    /// The number of changes of the holder.
     pub transitions: i32,
 }
 

@@ -11,9 +11,9 @@ const MARGIN: u32 = 3;
 /// The timings of an election.
 #[derive(Debug, Clone, Copy)]
 pub struct Terms {
-    /// How long other candidates wait after a change of the record.
+    /// The time for which other candidates wait after a change of the record.
     pub lease: Duration,
-    /// How long a leader tries to renew.
+    /// The time for which a leader tries to renew.
     pub deadline: Duration,
     /// The pause between renewals.
     pub retry: Duration,

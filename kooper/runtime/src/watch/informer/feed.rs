@@ -19,7 +19,7 @@ use crate::watch::store::Change;
 /// waits too, and so do the other controllers that share it.
 const MOST: usize = 4096;
 
-/// What a watch has observed.
+/// An observation of a watch.
 enum Waiting {
     /// The old and the new state of an object.
     Changed(Option<Arc<Object>>, Option<Arc<Object>>, ChangeSource),

@@ -226,7 +226,7 @@ impl World {
         }
     }
 
-    /// How many shards each process works on.
+    /// The number of shards that each process works on.
     pub(in crate::simulation) fn loads(&self) -> Vec<usize> {
         (0..self.processes.len()).map(|who| self.held(who).len()).collect()
     }

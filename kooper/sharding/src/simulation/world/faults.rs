@@ -1,4 +1,4 @@
-//! What goes wrong, and what a person does meanwhile.
+//! The faults, and what a person does meanwhile.
 
 use std::time::Duration;
 
