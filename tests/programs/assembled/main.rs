@@ -4,9 +4,9 @@
 use std::process::ExitCode;
 
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
-use kooper::App;
 use kooper::prelude::*;
 use kooper::prometheus::{IntCounter, IntGauge, Registry};
+use kooper::{App, Health};
 use tokio::runtime::Builder;
 
 #[derive(clap::Args)]
@@ -32,10 +32,13 @@ fn main() -> ExitCode {
     files.set(-7);
     registry.register(Box::new(files)).expect("it is the only one");
     let colors = std::env::var("COLORS").unwrap_or_else(|_| "red,blue".to_owned());
+    let health = Health::default();
+    health.add_readyz_check("paint", || Err("there is none".to_owned()));
     let mut app = App::new("assembled", "1.2.3")
         .about("Greets objects of all colors.\n\nEach color has a controller.")
         .settings::<Greeting>()
         .registry(registry)
+        .health(health)
         .with_own_subscriber()
         .define::<secrets>();
     for color in colors.split(',').map(ToOwned::to_owned) {

@@ -11,7 +11,7 @@ use super::run_command;
 use crate::http::Routes;
 use crate::{Declared, Definition, Program, ProgramSettings};
 use kooper_access::controller::Builder;
-use kooper_runtime::Kind;
+use kooper_runtime::{Health, Kind};
 
 /// A program of controllers, with the same commands and flags as a generated `main`:
 /// `run`, `dev`, `rbac`, `manifests` and the others.
@@ -45,6 +45,7 @@ pub struct App {
     pub(crate) declared: Declared,
     definitions: Vec<Define>,
     pub(crate) registry: Registry,
+    pub(crate) health: Health,
     pub(crate) has_subscriber: bool,
     pub(crate) routes: Routes,
     pub(crate) runtime: Option<RuntimeBuilder>,
@@ -67,6 +68,7 @@ impl App {
             declared: Declared::default(),
             definitions: Vec::new(),
             registry: Registry::new(),
+            health: Health::default(),
             has_subscriber: false,
             routes: Routes::default(),
             runtime: None,
@@ -139,6 +141,13 @@ impl App {
     /// program has registered itself. `/metrics` serves all of them.
     pub fn registry(mut self, registry: Registry) -> Self {
         self.registry = registry;
+        self
+    }
+
+    /// Serves this health of `run` and `dev`, to which the program has added checks of its own, with
+    /// [`Health::add_readyz_check`] and [`Health::add_healthz_check`].
+    pub fn health(mut self, health: Health) -> Self {
+        self.health = health;
         self
     }
 

@@ -99,7 +99,7 @@ impl<'a> Run<'a> {
         let settings = &invocation.settings;
         announce(invocation, &controllers, connection.as_ref(), &listeners);
 
-        let health = Health::default();
+        let health = invocation.app.health.clone();
         let operator = operator(invocation, controllers, connection.as_ref(), metrics, health.clone());
         let operator = {
             let _context = runtime.enter();

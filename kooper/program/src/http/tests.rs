@@ -11,7 +11,6 @@ use prometheus::proto::MetricFamily;
 use super::connections::{LONGEST_CONNECTION, LONGEST_HEAD, MOST_CONNECTIONS};
 use super::site::{KEPT, MOST_OF_SOURCE};
 use super::*;
-use kooper_runtime::internal::metrics::health::Probe;
 
 fn any(ip: impl Into<IpAddr>) -> SocketAddr {
     SocketAddr::new(ip.into(), 0)
@@ -116,28 +115,13 @@ fn the_status_page_is_served_if_it_is_on() {
     }
 }
 
-/// A check that fails with a reason that is not for everyone.
-struct Failing;
-
-impl Probe for Failing {
-    fn name(&self) -> String {
-        "shop: pods".to_owned()
-    }
-
-    fn ready(&self) -> Result<Option<String>, String> {
-        Err("shop: pods: not synced yet: the server is away".to_owned())
-    }
-
-    fn alive(&self) -> Result<(), String> {
-        Err("shop: pods: the server is away".to_owned())
-    }
-}
-
 #[test]
 fn probes_name_the_checks_that_fail_and_only_people_of_the_machine_read_why() {
     let program = tokio::runtime::Runtime::new().expect("a runtime");
     let health = Health::default();
-    health.add(Arc::new(Failing));
+    let fails = || Err("the server is away".to_owned());
+    health.add_readyz_check("shop: pods", fails);
+    health.add_healthz_check("shop: pods", fails);
     let serve = |ip: IpAddr| {
         let listener = Listener::bind(any(ip)).expect("a free port");
         listener.serve(Registry::new(), health.clone(), program.handle().clone()).expect("a thread")
@@ -158,26 +142,16 @@ fn probes_name_the_checks_that_fail_and_only_people_of_the_machine_read_why() {
 
 #[test]
 fn the_reasons_of_checks_are_shown_without_secrets() {
-    /// A check whose reason is the message of a panic.
-    struct Panicked;
-
-    impl Probe for Panicked {
-        fn name(&self) -> String {
-            "shop: start".to_owned()
-        }
-
-        fn ready(&self) -> Result<Option<String>, String> {
-            Err("shop: it panicked: no connection to postgres://me:canary@db/shop".to_owned())
-        }
-    }
-
     let program = tokio::runtime::Runtime::new().expect("a runtime");
     let health = Health::default();
-    health.add(Arc::new(Panicked));
+    health.add_readyz_check("shop", || panic!("no connection to postgres://me:canary@db/shop"));
     let listener = Listener::bind(any(Ipv4Addr::LOCALHOST)).expect("a free port");
     let server = listener.serve(Registry::new(), health, program.handle().clone()).expect("a thread");
     let verbose = request(server.local_addr(), "GET", "/readyz?verbose");
-    assert!(verbose.ends_with("no connection to postgres://[redacted]@db/shop\n"), "{verbose}");
+    assert!(
+        verbose.ends_with("\r\n\r\nshop: it panicked: no connection to postgres://[redacted]@db/shop\n"),
+        "{verbose}"
+    );
 }
 
 #[test]

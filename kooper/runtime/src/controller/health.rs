@@ -1,11 +1,13 @@
 //! Readiness and liveness of the process.
 
 use std::fmt::Write;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
 
 use crate::controller::view::ControllerView;
+use crate::error::panic_text;
 use crate::metrics::health::Probe;
 
 /// The health of the process, as `/healthz` and `/readyz` report it. Clones share
@@ -46,6 +48,47 @@ pub struct Registered {
 }
 
 impl Health {
+    /// Adds a check of the program's own to `/readyz`: an `Err` is the reason why the process is not
+    /// ready, and so is a panic. A replica that is not ready works on; only Services leave it out.
+    ///
+    /// The check is called for each request, and must not block: let it read what a task has found
+    /// out. Everyone sees its name, and who may read `/readyz?verbose` its reason.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use std::sync::atomic::{AtomicBool, Ordering};
+    ///
+    /// use kooper::Health;
+    ///
+    /// let (health, connected) = (Health::default(), Arc::new(AtomicBool::new(false)));
+    /// let read = connected.clone();
+    /// health.add_readyz_check("database", move || {
+    ///     if read.load(Ordering::Relaxed) { Ok(()) } else { Err("it is not connected".to_owned()) }
+    /// });
+    ///
+    /// assert_eq!(health.ready(), Err("database: it is not connected\n".to_owned()));
+    /// connected.store(true, Ordering::Relaxed);
+    /// assert!(health.ready().is_ok());
+    /// ```
+    pub fn add_readyz_check(
+        &self,
+        name: impl Into<String>,
+        check: impl Fn() -> Result<(), String> + Send + Sync + 'static,
+    ) {
+        self.add(Arc::new(Check { name: name.into(), is_liveness: false, check }));
+    }
+
+    /// Adds a check of the program's own to `/healthz`, as [`add_readyz_check`](Self::add_readyz_check)
+    /// does to `/readyz`. When it fails, the kubelet restarts the container: use it only for what a
+    /// restart mends.
+    pub fn add_healthz_check(
+        &self,
+        name: impl Into<String>,
+        check: impl Fn() -> Result<(), String> + Send + Sync + 'static,
+    ) {
+        self.add(Arc::new(Check { name: name.into(), is_liveness: true, check }));
+    }
+
     #[doc(hidden)]
     pub fn add(&self, probe: Arc<dyn Probe>) {
         self.probes.lock().push(probe);
@@ -108,5 +151,37 @@ impl Health {
 impl std::fmt::Debug for Health {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Health").field("ready", &self.ready()).finish()
+    }
+}
+
+/// A check of the program's own.
+struct Check<F> {
+    name: String,
+    is_liveness: bool,
+    check: F,
+}
+
+impl<F: Fn() -> Result<(), String>> Check<F> {
+    fn run(&self, is_liveness: bool) -> Result<(), String> {
+        if is_liveness != self.is_liveness {
+            return Ok(());
+        }
+        catch_unwind(AssertUnwindSafe(&self.check))
+            .unwrap_or_else(|panic| Err(format!("it panicked: {}", panic_text(&*panic))))
+            .map_err(|reason| format!("{}: {reason}", self.name))
+    }
+}
+
+impl<F: Fn() -> Result<(), String> + Send + Sync> Probe for Check<F> {
+    fn name(&self) -> String {
+        self.name.clone()
+    }
+
+    fn ready(&self) -> Result<Option<String>, String> {
+        self.run(false).map(|()| None)
+    }
+
+    fn alive(&self) -> Result<(), String> {
+        self.run(true)
     }
 }
