@@ -263,6 +263,9 @@ impl WorkQueue {
     }
 
     /// Queues a key after a delay, which replaces an earlier delay of the key.
+    ///
+    /// If it is set during a run that fails, the key is queued after this delay or its back-off, whichever is over
+    /// first. If it is over before the run ends, the key is due at once, or within ten seconds if it failed before, too.
     pub fn add_after(&self, key: &ObjectKey, delay: Duration) {
         self.update(|state, now| state.add_after(key, delay, now));
     }

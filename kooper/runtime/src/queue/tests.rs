@@ -102,6 +102,28 @@ async fn another_consumer_waits_for_the_timers_when_one_stops_waiting() {
     assert_eq!(log.lock().len(), 1);
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_delay_that_is_set_during_a_run_that_fails_is_kept_unless_the_retry_is_earlier() {
+    let backoff = Backoff { initial: ms(10_000), max: ms(10_000) };
+    for (retries, delay, work, expected) in [
+        (None, ms(2_000), ms(0), 2),
+        (None, ms(60_000), ms(0), 10),
+        (Some(0), ms(60_000), ms(0), 60),
+        (None, ms(2_000), ms(5_000), 5),
+    ] {
+        let queue = WorkQueue::new(QueueOptions { backoff, retries, ..QueueOptions::default() });
+        queue.add(&key("a"), Lane::Event, Reason::External);
+        let start = Instant::now();
+        let item = queue.get().await.unwrap();
+        queue.add_after(&item.key, delay);
+        // A consumer that waits meanwhile fires the timers that are due.
+        assert!(tokio::time::timeout(work, queue.get()).await.is_err());
+        queue.add_rate_limited(&item);
+        assert_eq!(queue.get().await.unwrap().key, key("a"));
+        assert_eq!((start.elapsed() + ms(500)).as_secs(), expected, "{delay:?}");
+    }
+}
+
 /// One consumer waits for a timer. When the timer fires, there is no key, because
 /// another consumer took it before.
 async fn cancel_a_timer(queue: &WorkQueue) {

@@ -62,6 +62,8 @@ impl QueueState {
     pub(super) fn fail(&mut self, id: EntryId, completion: Completion, now: Instant) -> bool {
         let (backoff, limit) = (self.options.backoff, self.options.retries);
         let Some(entry) = self.entries.get_mut(id) else { return false };
+        // It was set during the run.
+        let requeue = entry.pending.map(|(at, timer)| (Instant::from(at), timer));
         let failing = entry.failing.get_or_insert_with(|| Box::new(KeyFailures::new(now)));
         failing.failures = failing.failures.saturating_add(1);
         failing.tries = failing.tries.saturating_add(1);
@@ -90,15 +92,17 @@ impl QueueState {
             Completion::Forbidden(refusal) => Some(refusal),
             _ => None,
         };
-        if let Some(refusal) = refusal.filter(|_| retried) {
+        let retry = if let Some(refusal) = refusal.filter(|_| retried) {
             let again = before == Some(refusal);
             let place = self.forbidden.join(refusal, id, again, backoff, now);
             failing.forbidden = Some((refusal, place));
-            self.set_pending(id, urgent.map(|at| (at, Timer::Held)));
+            urgent.map(|at| (at, Timer::Held))
         } else {
             let at = urgent.map_or(now + delay, |urgent| urgent.min(now + delay));
-            self.set_pending(id, retried.then_some((at, Timer::Retry)));
-        }
+            retried.then_some((at, Timer::Retry))
+        };
+        // The earlier one counts, as in client-go.
+        self.set_pending(id, requeue.into_iter().chain(retry).min_by_key(|(at, _)| *at));
         match before {
             Some(before) if refusal != Some(before) => self.forbidden.probe_now(before, now),
             Some(before) if !retried => self.forbidden.refuse(before, backoff, now),

@@ -422,8 +422,7 @@ proptest! {
             debounce: debounced.then(|| ms(700)),
             ..options()
         });
-        let mut running: BTreeSet<String> = BTreeSet::new();
-        let mut added: BTreeSet<String> = BTreeSet::new();
+        let (mut running, mut added, mut delayed) = (BTreeSet::<String>::new(), BTreeSet::new(), BTreeSet::new());
         for op in ops {
             match op {
                 Op::Add(n, lane, reason) => {
@@ -432,16 +431,23 @@ proptest! {
                 }
                 Op::AddAfter(n, delay) => {
                     queue.state.add_after(&key(&n.to_string()), ms(delay), queue.now);
+                    delayed.insert(n.to_string());
                 }
                 Op::Take => if let Some(name) = queue.name() {
                     prop_assert!(running.insert(name.clone()), "two workers process {}", name);
                     added.remove(&name);
+                    delayed.remove(&name);
                 },
                 Op::Finish(n, completion) => {
                     queue.finish(&n.to_string(), completion);
-                    running.remove(&n.to_string());
+                    if running.remove(&n.to_string()) && completion == Completion::Gone {
+                        delayed.remove(&n.to_string());
+                    }
                 }
-                Op::Forget(n) => queue.state.forget(&key(&n.to_string()), queue.now),
+                Op::Forget(n) => {
+                    queue.state.forget(&key(&n.to_string()), queue.now);
+                    delayed.remove(&n.to_string());
+                }
                 Op::Advance(by) => queue.now += ms(by),
             }
             let places = queue.state.entries.iter().filter(|entry| entry.queued().is_some()).count();
@@ -450,6 +456,7 @@ proptest! {
         for name in std::mem::take(&mut running) {
             queue.finish(&name, Completion::Success(None));
         }
+        added.append(&mut delayed);
         let deadline = queue.now + Duration::from_secs(120);
         while !added.is_empty() {
             prop_assert!(queue.wait().is_some() && queue.now < deadline, "never run: {:?}", added);

@@ -125,7 +125,8 @@ impl QueueState {
             entry.reasons.add(reason);
         }
         match &mut entry.run {
-            Some(run) => run.record_add(AddOptions::new(lane, Urgency::Idle)),
+            // It was set during the run: all timers before are replaced by the run.
+            Some(run) => run.record_add(AddOptions::new(lane, Urgency::Soon)),
             None => self.enqueue(id, lane, now),
         }
     }

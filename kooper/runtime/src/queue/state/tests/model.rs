@@ -71,6 +71,7 @@ fn every_add_is_followed_by_a_run_and_memory_is_that_of_live_keys() {
             5 => {
                 let now = queue.now;
                 queue.state.add_after(&key(&name), ms(rng.below(5000)), now);
+                model.added.insert(name);
             }
             6..10 => drop(model.take(&mut queue)),
             10..14 => {
