@@ -2,6 +2,7 @@
 
 use std::convert::Infallible;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use futures_util::FutureExt;
@@ -33,6 +34,10 @@ const HANDSHAKE: Duration = Duration::from_secs(10);
 /// connections without a request, too: another one was free before their handshakes had ended.
 const IDLE: Duration = Duration::from_secs(120);
 
+/// Maximum time for the rest of a connection's first head when the server stops. An API server sends a head as a whole, so
+/// that its parts arrive together.
+const LAST_HEAD: Duration = Duration::from_secs(1);
+
 /// Maximum size of a request's head, in bytes.
 const HEAD: usize = 16 * 1024;
 
@@ -59,7 +64,9 @@ async fn serve(stream: TcpStream, acceptor: TlsAcceptor, running: Running, share
     stream.set_nodelay(true)?;
     let stream = timeout(HANDSHAKE, kooper_serving::handshake(acceptor, running, stream)).await??;
     let _open = shared.connections.token();
+    let has_request = AtomicBool::new(false);
     let service = service_fn(|request| {
+        has_request.store(true, Ordering::Relaxed);
         let shared = Arc::clone(&shared);
         async move { Ok::<_, Infallible>(answer::answer(&shared, request).await) }
     });
@@ -74,5 +81,9 @@ async fn serve(stream: TcpStream, acceptor: TlsAcceptor, running: Running, share
         () = shared.stop.cancelled() => {}
     }
     connection.as_mut().graceful_shutdown();
-    Ok(connection.await?)
+    match timeout(LAST_HEAD, connection.as_mut()).await {
+        Ok(ended) => Ok(ended?),
+        Err(_) if has_request.load(Ordering::Relaxed) => Ok(connection.await?),
+        Err(_) => Ok(()),
+    }
 }

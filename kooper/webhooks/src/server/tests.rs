@@ -417,6 +417,20 @@ async fn a_connection_serves_many_requests_until_the_server_goes() {
 }
 
 #[tokio::test]
+async fn half_a_head_does_not_hold_up_the_stop() {
+    let (server, client) = started();
+    let mut half = client.connect().await;
+    half.write_all(b"POST / HTTP/1.1\r\nho").await.expect("sent");
+    half.flush().await.expect("sent");
+    // The server reads it meanwhile.
+    assert_eq!(client.review(CHECK, &doing("nothing")).await.0, 200);
+    let since = std::time::Instant::now();
+    server.shutdown(Duration::ZERO).await;
+    assert!(since.elapsed() < DRAIN, "{:?}", since.elapsed());
+    drop(half);
+}
+
+#[tokio::test]
 async fn a_response_that_is_read_slowly_is_complete_although_the_server_goes() {
     let (server, client) = started();
     let mut stream = client.connect().await;
