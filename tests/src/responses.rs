@@ -16,6 +16,14 @@ pub fn client(namespace: &str, respond: impl Fn(&Request<Body>) -> (u16, Value) 
     Client::new(server, namespace)
 }
 
+/// The response about an object that does not exist.
+pub fn missing(name: &str) -> (u16, Value) {
+    let (code, mut status) = rejection(404, &format!("\"{name}\" not found"));
+    status["reason"] = "NotFound".into();
+    status["details"] = json!({"name": name});
+    (code, status)
+}
+
 /// The response that rejects a request.
 pub fn rejection(code: u16, message: &str) -> (u16, Value) {
     (code, json!({"kind": "Status", "status": "Failure", "code": code, "message": message}))

@@ -5,7 +5,7 @@ use std::fmt::Debug;
 use k8s_openapi::api::admissionregistration::v1::{MutatingWebhookConfiguration, ValidatingWebhookConfiguration};
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::Secret;
-use kooper_runtime::internal::error::refusal::is_not_found;
+use kooper_runtime::internal::error::refusal::{is_missing, unless_missing};
 use kube::api::{Api, DeleteParams};
 use kube::{Client, Error};
 use serde::de::DeserializeOwned;
@@ -29,10 +29,10 @@ impl Installed {
         let validating: Api<ValidatingWebhookConfiguration> = Api::all(client.clone());
         let mutating: Api<MutatingWebhookConfiguration> = Api::all(client.clone());
         let mut found = Vec::new();
-        if validating.get_metadata_opt(&self.configuration).await?.is_some() {
+        if unless_missing(validating.get_metadata(&self.configuration).await)?.is_some() {
             found.push("ValidatingWebhookConfiguration");
         }
-        if mutating.get_metadata_opt(&self.configuration).await?.is_some() {
+        if unless_missing(mutating.get_metadata(&self.configuration).await)?.is_some() {
             found.push("MutatingWebhookConfiguration");
         }
         Ok(found)
@@ -48,7 +48,7 @@ impl Installed {
     pub async fn has_secret(&self, client: &Client) -> Result<bool, Error> {
         let Some(secret) = &self.secret else { return Ok(false) };
         let secrets: Api<Secret> = Api::namespaced(client.clone(), &self.namespace);
-        Ok(secrets.get_metadata_opt(secret).await?.is_some())
+        Ok(unless_missing(secrets.get_metadata(secret).await)?.is_some())
     }
 
     /// Deletes the Secret of the certificate authority, if there is one.
@@ -68,7 +68,7 @@ impl Installed {
 /// Deletes an object, if it exists.
 async fn delete<K: Clone + DeserializeOwned + Debug>(api: &Api<K>, name: &str) -> Result<(), Error> {
     match api.delete(name, &DeleteParams::default()).await {
-        Err(Error::Api(status)) if is_not_found(&status) => Ok(()),
+        Err(Error::Api(status)) if is_missing(&status) => Ok(()),
         deleted => deleted.map(drop),
     }
 }
@@ -80,16 +80,22 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_secret_whose_deletion_a_webhook_rejects_is_not_taken_for_a_missing_one() {
+    async fn a_secret_whose_deletion_a_webhook_or_a_proxy_rejects_is_not_taken_for_a_missing_one() {
         let denied = "admission webhook \"a.io\" denied the request: frozen";
-        for (message, is_kept) in [(denied, true), ("secrets \"ca\" not found", false)] {
-            let client = responses::client("shops", move |_| responses::rejection(404, message));
+        for (response, is_kept) in [
+            (responses::rejection(404, denied), true),
+            (responses::rejection(404, "404 page not found"), true),
+            (responses::missing("ca"), false),
+        ] {
+            let message = response.1.to_string();
+            let client = responses::client("shops", move |_| response.clone());
             let installed = Installed {
                 namespace: "shops".to_owned(),
                 configuration: "shop".to_owned(),
                 lease: "shop".to_owned(),
                 secret: Some("ca".to_owned()),
             };
+            assert_eq!(installed.has_secret(&client).await.is_err(), is_kept, "{message}");
             let deleted = installed.delete_secret(&client).await;
             assert_eq!(deleted.is_err(), is_kept, "{message}");
         }

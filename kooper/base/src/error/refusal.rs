@@ -38,6 +38,17 @@ pub fn is_missing(status: &Status) -> bool {
     is_named && is_not_found(status)
 }
 
+/// The response to a request for an object; `None` if it is [missing](is_missing).
+///
+/// # Errors
+/// Those of the request, but for this one.
+pub fn unless_missing<T>(response: kube::Result<T>) -> kube::Result<Option<T>> {
+    match response {
+        Err(kube::Error::Api(status)) if is_missing(&status) => Ok(None),
+        response => response.map(Some),
+    }
+}
+
 /// Returns `true` if another client was first: the object has changed, or exists already.
 #[must_use]
 pub fn is_conflict(status: &Status) -> bool {

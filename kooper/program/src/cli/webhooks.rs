@@ -258,8 +258,10 @@ mod tests {
         let client = responses::client("shops", move |request| {
             let (code, message) = if request.method() == Method::GET { read } else { deletion };
             let reason = if code == 404 { "NotFound" } else { "Forbidden" };
-            let status =
-                json!({"kind": "Status", "status": "Failure", "code": code, "reason": reason, "message": message});
+            let status = json!({
+                "kind": "Status", "status": "Failure", "code": code, "reason": reason, "message": message,
+                "details": {"name": "ca"},
+            });
             let found = json!({"metadata": {"name": "ca", "namespace": "shops"}});
             (code, if code == 200 { found } else { status })
         });

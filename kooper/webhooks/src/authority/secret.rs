@@ -8,7 +8,7 @@ use kube::{Client, Error};
 use super::AuthorityError;
 use super::rotation::Authorities;
 use kooper_runtime::internal::clock;
-use kooper_runtime::internal::error::refusal::is_denied;
+use kooper_runtime::internal::error::refusal::{is_denied, is_missing, unless_missing};
 
 /// Why the Secret cannot be read or written.
 #[derive(Debug, thiserror::Error)]
@@ -56,7 +56,8 @@ impl CaSecret {
     /// this process has used so far, or with new ones. One that is malformed is replaced.
     pub(crate) async fn read(&self, known: Option<&Authorities>) -> Result<StoredAuthorities, SecretError> {
         loop {
-            let found = self.secrets.get_opt(&self.name).await.map_err(|error| self.error("read", error))?;
+            let found = unless_missing(self.secrets.get(&self.name).await);
+            let found = found.map_err(|error| self.error("read", error))?;
             let metadata = match found {
                 None => ObjectMeta { name: Some(self.name.clone()), ..ObjectMeta::default() },
                 Some(secret) => match Authorities::from_data(&secret.data.unwrap_or_default()) {
@@ -108,7 +109,7 @@ impl CaSecret {
             Ok(secret) => Ok(Some(StoredAuthorities { authorities, metadata: secret.metadata })),
             Err(Error::Api(status)) if is_denied(&status) => Err(self.error("written", Error::Api(status))),
             // Changed, created or deleted meanwhile. A creation that finds nothing lacks its namespace.
-            Err(Error::Api(status)) if status.code == 409 || (status.code == 404 && !is_new) => Ok(None),
+            Err(Error::Api(status)) if status.code == 409 || (is_missing(&status) && !is_new) => Ok(None),
             // A client has set `immutable`, or created it with another type.
             Err(Error::Api(status)) if status.code == 422 && !is_new => {
                 Err(SecretError::Immutable { name: self.name.clone(), error: Error::Api(status) })
@@ -135,13 +136,10 @@ mod tests {
     #[tokio::test]
     async fn without_its_namespace_the_secret_is_created_once_and_the_error_says_why() {
         let client = responses::client("typo", |request| {
-            let missing = if request.method() == Method::GET { "secrets \"ca\"" } else { "namespaces \"typo\"" };
-            let (code, mut status) = responses::rejection(404, &format!("{missing} not found"));
-            status["reason"] = "NotFound".into();
-            (code, status)
+            responses::missing(if request.method() == Method::GET { "ca" } else { "typo" })
         });
         let error = CaSecret::new(client, "typo", "ca".to_owned()).read(None).await.expect_err("nothing is created");
-        assert!(error.to_string().contains("namespaces \"typo\" not found"), "{error}");
+        assert!(error.to_string().contains("\"typo\" not found"), "{error}");
     }
 
     /// The error about a Secret that is malformed, and whose replacement gets this response.

@@ -147,7 +147,7 @@ mod tests {
                 if creates {
                     (201, json!({"metadata": {"name": "ca", "resourceVersion": "1"}}))
                 } else {
-                    (404, json!({"kind": "Status", "status": "Failure", "reason": "NotFound", "code": 404}))
+                    responses::missing("ca")
                 }
             });
             let webhooks = Webhooks::new("shop", "shops").listen(SocketAddr::from(([127, 0, 0, 1], 0)));

@@ -10,7 +10,7 @@ use kube::{Client, ResourceExt};
 use crate::rbac::Place;
 use kooper_access::Controller;
 use kooper_access::internal::crd::{PROGRAM, merged};
-use kooper_runtime::internal::error::refusal::{is_conflict, is_not_found};
+use kooper_runtime::internal::error::refusal::{is_conflict, is_not_found, unless_missing};
 
 /// The CRDs of the controllers' kinds, as far as the cluster has them.
 #[derive(Debug, Default)]
@@ -59,7 +59,7 @@ fn owner(crd: &CustomResourceDefinition) -> Option<String> {
 }
 
 pub(super) async fn get(client: &Client, name: &str) -> kube::Result<Option<CustomResourceDefinition>> {
-    Api::<CustomResourceDefinition>::all(client.clone()).get_opt(name).await
+    unless_missing(Api::<CustomResourceDefinition>::all(client.clone()).get(name).await)
 }
 
 /// Deletes the CRD with this uid, unless it is being deleted. Returns the CRD of this name as it was before, which may be
@@ -70,7 +70,7 @@ pub(super) async fn delete(
     uid: Option<&str>,
 ) -> kube::Result<Option<CustomResourceDefinition>> {
     let api: Api<CustomResourceDefinition> = Api::all(client.clone());
-    let Some(crd) = api.get_opt(name).await? else { return Ok(None) };
+    let Some(crd) = get(client, name).await? else { return Ok(None) };
     if crd.uid().as_deref() == uid && crd.metadata.deletion_timestamp.is_none() {
         let same = Preconditions { uid: uid.map(ToOwned::to_owned), resource_version: None };
         match api.delete(name, &DeleteParams::default().preconditions(same)).await {

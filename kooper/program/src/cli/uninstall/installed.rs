@@ -6,7 +6,7 @@ use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::Pod;
 use kooper_access::Controller;
-use kooper_runtime::internal::error::refusal::is_not_found;
+use kooper_runtime::internal::error::refusal::{is_missing, unless_missing};
 use kube::api::{Api, DynamicObject, ListParams, Patch, PatchParams};
 use kube::{Client, ResourceExt};
 use serde_json::json;
@@ -20,7 +20,7 @@ use crate::rbac::Place;
 /// The Deployment of the installation, and whether it has replicas.
 pub(super) async fn deployment(client: &Client, place: &Place) -> kube::Result<Option<(String, bool)>> {
     let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), &place.namespace, &untyped::<Deployment>());
-    let found = api.get_opt(&workload_name(place)).await?;
+    let found = unless_missing(api.get(&workload_name(place)).await)?;
     let is_ours = |one: &DynamicObject| one.labels().get(INSTALLATION) == Some(&place.account());
     let runs = |one: &DynamicObject| one.data["spec"]["replicas"] != 0;
     Ok(found.filter(is_ours).map(|one| (one.name_any(), runs(&one))))
@@ -31,7 +31,7 @@ pub(super) async fn stop(client: &Client, place: &Place, deployment: &str) -> ku
     let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), &place.namespace, &untyped::<Deployment>());
     let none = Patch::Merge(json!({"spec": {"replicas": 0}}));
     match api.patch_subresource("scale", deployment, &PatchParams::default(), &none).await {
-        Err(kube::Error::Api(status)) if is_not_found(&status) => Ok(()),
+        Err(kube::Error::Api(status)) if is_missing(&status) => Ok(()),
         done => done.map(drop),
     }
 }

@@ -11,7 +11,7 @@ use kube::{Client, ResourceExt};
 use crate::cli::lease::holder;
 use crate::rbac::Place;
 use kooper_access::Controller;
-use kooper_runtime::internal::error::refusal::is_denied;
+use kooper_runtime::internal::error::refusal::{is_denied, is_missing, unless_missing};
 
 /// The name of a Lease.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -77,7 +77,7 @@ pub(super) async fn find(client: &Client, name: &LeaseName, now: Timestamp) -> k
 }
 
 async fn find_one(api: &Api<Lease>, name: &str, now: Timestamp) -> kube::Result<LeaseLookup> {
-    Ok(match api.get_opt(name).await {
+    Ok(match unless_missing(api.get(name).await) {
         Ok(None) => LeaseLookup::None,
         Ok(Some(lease)) => match holder(&lease, now) {
             Some(holder) => LeaseLookup::Held(holder.to_owned()),
@@ -96,7 +96,7 @@ pub(super) async fn delete(client: &Client, name: &LeaseName, lease: &Lease) -> 
         Err(kube::Error::Api(status)) if is_denied(&status) || matches!(status.code, 403 | 409) => {
             Ok(Err(status.message))
         }
-        Err(kube::Error::Api(status)) if status.code == 404 => Ok(Ok(())),
+        Err(kube::Error::Api(status)) if is_missing(&status) => Ok(Ok(())),
         deleted => deleted.map(|_| Ok(())),
     }
 }
@@ -110,17 +110,31 @@ mod tests {
 
     use super::*;
 
+    fn name() -> LeaseName {
+        LeaseName { namespace: "shops".to_owned(), name: "shop".to_owned(), members: Vec::new() }
+    }
+
     #[tokio::test]
     async fn a_lease_whose_deletion_a_webhook_rejects_is_kept_whatever_the_code_and_a_missing_one_is_not() {
         let denied = "admission webhook \"a.io\" denied the request: frozen";
-        for (code, message, kept) in
-            [(404_u16, denied, true), (422, denied, true), (404, "leases \"shop\" not found", false)]
-        {
-            let client = responses::client("shops", move |_| responses::rejection(code, message));
-            let name = LeaseName { namespace: "shops".to_owned(), name: "shop".to_owned(), members: Vec::new() };
-            let deleted = delete(&client, &name, &Lease::default()).await.expect("a response");
-            assert_eq!(deleted.err(), kept.then(|| message.to_owned()));
+        for (response, kept) in [
+            (responses::rejection(404, denied), true),
+            (responses::rejection(422, denied), true),
+            (responses::missing("shop"), false),
+        ] {
+            let client = responses::client("shops", move |_| response.clone());
+            let deleted = delete(&client, &name(), &Lease::default()).await.expect("a response");
+            assert_eq!(deleted.err(), kept.then(|| denied.to_owned()));
         }
+    }
+
+    #[tokio::test]
+    async fn a_lease_that_a_proxy_does_not_find_is_not_taken_for_a_missing_one() {
+        let client = responses::client("shops", |_| responses::rejection(404, "404 page not found"));
+        assert!(find(&client, &name(), Timestamp::now()).await.is_err());
+        assert!(delete(&client, &name(), &Lease::default()).await.is_err());
+        let client = responses::client("shops", |_| responses::missing("shop"));
+        assert!(matches!(find(&client, &name(), Timestamp::now()).await, Ok(LeaseLookup::None)));
     }
 
     #[test]

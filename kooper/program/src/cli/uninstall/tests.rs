@@ -74,10 +74,16 @@ async fn a_webhook_that_rejects_the_deletion_of_a_crd_ends_the_command_whatever_
 }
 
 #[tokio::test]
-async fn a_deployment_that_a_webhook_keeps_running_is_not_taken_for_a_missing_one() {
+async fn a_deployment_that_a_webhook_or_a_proxy_keeps_running_is_not_taken_for_a_missing_one() {
     let place = Place::shop(None, "shops");
-    for (words, ended) in [(DENIED, Some(DENIED)), ("deployments.apps \"shop\" not found", None)] {
-        let stopped = installed::stop(&client(&Value::Null, 404, words), &place, "shop").await;
-        assert_eq!(message(stopped).as_deref(), ended);
+    let proxy = "404 page not found";
+    for (response, ended) in [
+        (responses::rejection(404, DENIED), Some(DENIED)),
+        (responses::rejection(404, proxy), Some(proxy)),
+        (responses::missing("shop"), None),
+    ] {
+        let client = responses::client("shops", move |_| response.clone());
+        assert_eq!(message(installed::stop(&client, &place, "shop").await).as_deref(), ended);
+        assert_eq!(message(definitions::get(&client, "shop").await).as_deref(), ended);
     }
 }
