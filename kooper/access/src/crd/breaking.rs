@@ -83,7 +83,7 @@ pub(crate) fn changes(old: &CustomResourceDefinition, new: &CustomResourceDefini
     found
 }
 
-/// The subresources of a version, and whether it is served.
+/// The subresources and selectable fields of a version, and whether it is served.
 fn version(was: &CustomResourceDefinitionVersion, is: &CustomResourceDefinitionVersion, found: &mut Vec<CrdChange>) {
     let name = &was.name;
     if was.served && !is.served {
@@ -96,6 +96,11 @@ fn version(was: &CustomResourceDefinitionVersion, is: &CustomResourceDefinitionV
     for ((subresource, before), (_, after)) in offered(was).into_iter().zip(offered(is)) {
         if before && !after {
             found.push(CrdChange::consent(format!("the subresource `{subresource}` ({name}) is removed")));
+        }
+    }
+    for field in was.selectable_fields.iter().flatten() {
+        if is.selectable_fields.as_ref().is_none_or(|kept| !kept.contains(field)) {
+            found.push(CrdChange::consent(format!("the selectable field `{}` ({name}) is removed", field.json_path)));
         }
     }
 }

@@ -284,18 +284,17 @@ fn a_field_of_the_status_may_be_removed_as_controllers_write_it_again() {
 }
 
 #[test]
-fn a_version_keeps_its_subresources() {
+fn a_version_keeps_its_subresources_and_selectable_fields() {
     let schema = object(&json!({"type": "string"}));
-    let whole = edited(&schema, |version| {
-        version["subresources"]["scale"] = json!({"specReplicasPath": ".spec.a", "statusReplicasPath": ".status.a"});
-    });
     let without = |edit: fn(&mut Value)| {
         edited(&schema, |version| {
             version["subresources"]["scale"] =
                 json!({"specReplicasPath": ".spec.a", "statusReplicasPath": ".status.a"});
+            version["selectableFields"] = json!([{"jsonPath": ".spec.a"}, {"jsonPath": ".spec.b"}]);
             edit(version);
         })
     };
+    let whole = without(|_| ());
     for (new, expected) in [
         (without(|version| version["served"] = json!(false)), "the version `v1` is no longer served"),
         (
@@ -303,6 +302,10 @@ fn a_version_keeps_its_subresources() {
             "the subresource `status` (v1) is removed",
         ),
         (without(|version| version["subresources"]["scale"] = Value::Null), "the subresource `scale` (v1) is removed"),
+        (
+            without(|version| version["selectableFields"] = json!([{"jsonPath": ".spec.b"}])),
+            "the selectable field `.spec.a` (v1) is removed",
+        ),
     ] {
         assert_eq!(between(&whole, &new), consent(expected));
         assert_eq!(between(&new, &whole), []);
