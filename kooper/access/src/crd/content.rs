@@ -89,18 +89,30 @@ fn content(crd: &CustomResourceDefinition) -> Value {
     for fields in columns.filter_map(Value::as_object_mut) {
         fields.retain(|_, value| *value != 0 && *value != "");
     }
-    strip(&mut spec);
+    strip(&mut spec, "");
     spec
 }
 
-/// Removes values without a meaning: null and empty lists. Numbers become those that the API server writes.
-fn strip(value: &mut Value) {
+/// Removes values without a meaning: null and empty lists, except in a default. Numbers become those that the API server
+/// writes. `keyword` is the one that the value is part of.
+fn strip(value: &mut Value, keyword: &str) {
     match value {
         Value::Object(fields) => {
-            fields.values_mut().for_each(strip);
-            fields.retain(|_, value| !value.is_null() && value.as_array().is_none_or(|list| !list.is_empty()));
+            for (name, value) in fields.iter_mut() {
+                let keyword = match keyword {
+                    "default" => keyword,
+                    // Names of fields are not keywords.
+                    "properties" => "",
+                    _ => name.as_str(),
+                };
+                strip(value, keyword);
+            }
+            fields.retain(|name, value| {
+                let is_empty = value.as_array().is_some_and(Vec::is_empty);
+                keyword == "default" || !(value.is_null() || is_empty && name != "default")
+            });
         }
-        Value::Array(list) => list.iter_mut().for_each(strip),
+        Value::Array(list) => list.iter_mut().for_each(|value| strip(value, keyword)),
         // Go writes a float without a fraction as an integer.
         Value::Number(number) if number.is_f64() => {
             let whole = number.as_f64().and_then(|number| number.to_string().parse::<i64>().ok());

@@ -102,6 +102,17 @@ fn zeros_that_the_server_omits_and_numbers_that_it_writes_in_another_form_are_no
 }
 
 #[test]
+fn an_empty_default_is_a_difference_and_a_field_of_this_name_is_none() {
+    let of = |default: Value| crd(&object(&json!({"type": "object", "default": default})));
+    let all = [Value::Null, json!([]), json!({}), json!({"a": []}), json!({"a": null})].map(of);
+    for (at, one) in all.iter().enumerate() {
+        assert!(all.iter().enumerate().all(|(other, it)| same(one, it) == (at == other)), "{at}");
+    }
+    let named = |field: &Value| crd(&json!({"type": "object", "properties": {"default": field}}));
+    assert!(same(&named(&json!({"type": "object", "required": []})), &named(&json!({"type": "object"}))));
+}
+
+#[test]
 fn a_crd_carries_its_version_and_a_hash_that_only_its_content_changes() {
     let annotation = |crd: &CustomResourceDefinition, name: &str| crd.annotations()[name].clone();
     let one = annotated(crd(&object(&json!({"type": "integer"}))), "shop", "1.2.3");
