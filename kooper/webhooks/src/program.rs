@@ -338,10 +338,12 @@ impl Webhooks {
 
     fn prepare(mut self) -> Result<Prepared, StartError> {
         let target = self.target.clone().or_else(|| local(self.address)).ok_or(StartError::NoTarget)?;
-        let mut unique = BTreeSet::new();
+        let (mut unique, mut controllers) = (BTreeSet::new(), BTreeSet::new());
         for webhook in &self.webhooks {
             let name = webhook.name().replace('_', "-");
-            if name == "probe" || !unique.insert((webhook.rules.mutates, name)) {
+            // The name of the controller is the same for both types of webhooks.
+            let is_shared = webhook.inputs.as_ref().is_some_and(|inputs| !controllers.insert(inputs.name()));
+            if name == "probe" || is_shared || !unique.insert((webhook.rules.mutates, name)) {
                 return Err(StartError::Twice(webhook.name().to_owned()));
             }
         }

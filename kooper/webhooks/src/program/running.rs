@@ -130,11 +130,35 @@ mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
 
     use http::Method;
+    use k8s_openapi::api::core::v1::ConfigMap;
+    use kooper_access::State;
     use kooper_tests::responses;
     use serde_json::json;
 
     use super::*;
-    use crate::Webhooks;
+    use crate::{FailurePolicy, Webhook, Webhooks};
+
+    #[test]
+    fn a_validating_and_a_mutating_webhook_share_a_name_unless_each_has_a_controller() {
+        async fn check(_: Arc<ConfigMap>) {}
+        async fn check_with(_: Arc<ConfigMap>, _: State<u32>) {}
+        async fn fill(object: ConfigMap, _: State<u32>) -> ConfigMap {
+            object
+        }
+        let validate = || Webhook::validate::<ConfigMap>("both").failure(FailurePolicy::Ignore);
+        let mutate = || Webhook::mutate::<ConfigMap>("both").failure(FailurePolicy::Ignore);
+        let controllers = |validating: Result<Webhook, crate::ConfigError>| {
+            let mutating = mutate().state(7_u32).function(fill).build();
+            let webhooks = Webhooks::new("shop", "shops").listen(SocketAddr::from(([127, 0, 0, 1], 0)));
+            let webhooks = webhooks.webhook(validating.expect("a webhook")).webhook(mutating.expect("a webhook"));
+            webhooks.controllers().map(drop).map_err(|error| error.to_string())
+        };
+        assert_eq!(controllers(validate().function(check).build()), Ok(()));
+        assert_eq!(
+            controllers(validate().state(7_u32).function(check_with).build()),
+            Err("two webhooks have the name `both`: give one of them another name".to_owned())
+        );
+    }
 
     #[tokio::test(start_paused = true)]
     async fn the_secret_is_not_created_again_after_its_removal_nor_by_webhooks_that_were_dropped() {
