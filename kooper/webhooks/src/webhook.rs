@@ -307,6 +307,7 @@ impl<K: Kind, M: 'static, S: Send + Sync + 'static> Builder<K, M, S> {
         let error = |problem: String| ConfigError { webhook: self.name.clone(), problem };
         let name: Arc<str> = self.name.as_str().into();
         checks::name(&self.name).map_err(error)?;
+        checks::kind(&kind).map_err(error)?;
         checks::operations(&self.operations, mutates).map_err(error)?;
         checks::timeout(self.timeout).map_err(error)?;
         let failure = checks::failure(self.failure, &kind).map_err(error)?;

@@ -28,6 +28,14 @@ pub(super) fn name(name: &str) -> Result<(), String> {
     ))
 }
 
+/// The kinds of this group exist for admission, and could make a cluster reject their own correction.
+pub(super) fn kind(kind: &KindInfo) -> Result<(), String> {
+    if kind.group != "admissionregistration.k8s.io" {
+        return Ok(());
+    }
+    Err(format!("an API server calls no webhook for objects of the kind `{}`: watch them with a controller", kind.kind))
+}
+
 pub(super) fn operations(operations: &[Operation], mutates: bool) -> Result<(), String> {
     if operations.is_empty() {
         return Err("it has no operations: set one, such as `Operation::Create`".to_owned());

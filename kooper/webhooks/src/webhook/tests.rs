@@ -1,5 +1,6 @@
 use std::sync::Arc;
 
+use k8s_openapi::api::admissionregistration::v1::ValidatingWebhookConfiguration;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kooper_access::{Settings, State};
 
@@ -28,6 +29,17 @@ fn a_webhook_of_a_kubernetes_kind_needs_a_failure_policy() {
         "webhook `check`: `ConfigMap` is one of Kubernetes' own kinds: set `failure` for when the webhook is unavailable"
     );
     assert!(described().function(check).build().is_ok());
+}
+
+#[test]
+fn a_webhook_of_a_kind_that_configures_admission_is_refused_as_no_api_server_would_call_it() {
+    async fn check(_: Arc<ValidatingWebhookConfiguration>) {}
+    let built = Webhook::validate::<ValidatingWebhookConfiguration>("check").failure(FailurePolicy::Ignore);
+    assert_eq!(
+        problem(built.function(check).build()),
+        "webhook `check`: an API server calls no webhook for objects of the kind `ValidatingWebhookConfiguration`: watch \
+         them with a controller"
+    );
 }
 
 #[test]
