@@ -283,6 +283,32 @@ async fn a_lease_of_another_program_is_left_alone(cluster: Cluster) -> Result<()
     notes.stop_and_check([running]).await
 }
 
+/// The Lease has the same name as before, and a person has deleted that of the map, as the message says.
+#[kooper::test(start_paused = true)]
+async fn replicas_of_a_renamed_controller_use_the_leases_of_members_from_before(cluster: Cluster) -> Result<()> {
+    let notes = Notes::default();
+    create(&cluster, 8).await?;
+    let replica = |who| noting_by(who, &notes, |builder| builder.shards(Shards::new(16).members(2))).build();
+    let [first, second] = [cluster.run([replica("a")?]).await?, cluster.run([replica("b")?]).await?];
+    tokio::time::sleep(SETTLE).await;
+    first.stop().await?;
+    second.stop().await?;
+    let handled = notes.count();
+    let leases: Vec<Lease> = cluster.list().await?;
+    assert_eq!(leases.len(), 3, "that of the map, and those of both members");
+    for lease in leases {
+        if lease.name_any() == "test-notes" {
+            cluster.delete(&lease).await?;
+        } else {
+            let earlier = json!({"metadata": {"annotations": {"kooper.rs/controller": "test/earlier/shards"}}});
+            cluster.patch(&lease, earlier).await?;
+        }
+    }
+    let running = cluster.run([replica("c")?]).await?;
+    eventually("its objects are handled", || notes.count() >= handled + 8).await;
+    notes.stop_and_check([running]).await
+}
+
 /// Without its mark it is the map nevertheless: calls run by it.
 #[kooper::test(start_paused = true)]
 async fn a_map_whose_mark_was_removed_is_still_the_map(cluster: Cluster) -> Result<()> {

@@ -96,7 +96,10 @@ impl Slot {
     }
 
     fn with_announcement(&self, record: Record) -> SlotRecord {
-        SlotRecord { record, announcement: announcement(&self.0) }
+        // The map says whose shards these are. A slot that was released when the controller had another name still has
+        // the mark of that name, and a slot with the mark of another controller is never acquired.
+        let mark = record.mark.clone().filter(|mark| !mark.ends_with(SHARDS_MARK));
+        SlotRecord { record: Record { mark, ..record }, announcement: announcement(&self.0) }
     }
 }
 
