@@ -337,7 +337,7 @@ impl Member {
             self.live.extend(self.session(now));
             self.live.sort();
         }
-        self.resize = self.needed_resize(&announced, now);
+        self.resize = self.needed_resize(now);
         let Some(map) = self.map.map().cloned() else {
             self.draining.clear();
             self.wanted.clear();
@@ -401,7 +401,7 @@ impl Member {
 
     /// The map has the field and the number of shards that it was created with, until all sessions
     /// were started with others, and its namespaces until no session is left that watches them.
-    fn needed_resize(&self, announced: &BTreeMap<Session, Announcement>, now: Moment) -> Option<Resize> {
+    fn needed_resize(&self, now: Moment) -> Option<Resize> {
         let map = self.map.map()?;
         if self.is_map_of_others() {
             let takes_over = self.stage == Stage::Running && self.apart(true, now).is_none();
@@ -411,7 +411,7 @@ impl Member {
         let is_changed = wants != (map.by(), map.count());
         if !is_changed
             || self.stage != Stage::Running
-            || announced.values().any(|announced| (announced.by, announced.count) != wants)
+            || self.slots.announcements(&self.options.scope).any(|other| (other.by, other.count) != wants)
         {
             return None;
         }

@@ -298,6 +298,27 @@ fn of_seven_replicas_that_join_or_stop_at_once_few_shards_move_twice() {
 }
 
 #[test]
+fn no_shard_is_split_while_a_replica_with_fewer_shards_may_renew_its_session_after_an_outage() {
+    let configuration = Configuration::of_32_shards(8, false);
+    let lease = configuration.terms.lease;
+    for seed in 0..40 {
+        let mut world = World::new(configuration, 3, Vec::new(), None, SimRng::new(seed));
+        world.run_until(lease * 3, "the shards are not balanced", World::is_settled).unwrap();
+        world.configuration.count = count(6);
+        world.stop(0);
+        let by = world.now + lease * 2;
+        world.run_until(by, "the replica does not stop", |world| !world.processes[0].is_alive).unwrap();
+        world.restart(0);
+        world.run_to(world.now + lease * 2).unwrap();
+        let outage = world.now + lease * 2;
+        world.processes.iter_mut().for_each(|process| process.faults.cut = outage);
+        world.run_to(outage + lease).unwrap();
+        let stored = world.server.map.as_ref().map(|stored| stored.map.count());
+        assert_eq!(stored, Some(count(5)), "seed {seed}: two of three replicas were not updated");
+    }
+}
+
+#[test]
 fn sessions_are_written_once_in_a_retry_period_and_a_few_more_times_when_shards_move() {
     let configuration = Configuration::of_32_shards(6, false);
     let Terms { lease, retry, .. } = configuration.terms;

@@ -258,10 +258,13 @@ impl Slots {
         scope: &WatchedNamespaces,
         now: Moment,
     ) -> impl Iterator<Item = (Session, &Announcement)> {
-        self.unexpired(now).filter_map(move |(session, record)| {
-            let announcement = record.announcement.as_ref().filter(|announcement| !announcement.leaving)?;
-            record.record.scope.as_ref().is_none_or(|other| other == scope).then_some((session, announcement))
-        })
+        self.unexpired(now).filter_map(move |(session, record)| Some((session, announcement_of(record, scope)?)))
+    }
+
+    /// Their announcements, and those of sessions that have expired: one that has not ended may be renewed, as after an
+    /// outage of the API server.
+    pub(super) fn announcements(&self, scope: &WatchedNamespaces) -> impl Iterator<Item = &Announcement> {
+        self.used().filter_map(move |(_, slot)| announcement_of(slot.record.as_ref()?, scope))
     }
 
     /// The sessions that have not expired, in the order of their slots.
@@ -390,6 +393,12 @@ impl Slots {
     pub(super) fn jittered(&self, pause: Duration, at: Moment) -> Duration {
         pause.mul_f64(0.8 + 0.4 * fraction(self.random ^ at.as_micros() as u64))
     }
+}
+
+/// The announcement of a session that may own shards with the objects of these namespaces.
+fn announcement_of<'a>(record: &'a SlotRecord, scope: &WatchedNamespaces) -> Option<&'a Announcement> {
+    let announcement = record.announcement.as_ref().filter(|announcement| !announcement.leaving)?;
+    record.record.scope.as_ref().is_none_or(|other| other == scope).then_some(announcement)
 }
 
 #[cfg(test)]
