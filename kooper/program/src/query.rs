@@ -150,6 +150,6 @@ mod tests {
              time() - process_start_time_seconds < 120)"
         );
         assert_eq!(one_of(["shop-a.blue", "shop-b"]), "shop-a[.]blue|shop-b");
-        assert_eq!(watchers(&["/validate-example-com-v1-shop/check_price".to_owned()]), ["webhook-check-price"]);
+        assert_eq!(watchers(&["/validate-example-com-v1-shop/check-price".to_owned()]), ["webhook-check-price"]);
     }
 }

@@ -166,12 +166,13 @@ impl Webhook {
     }
 
     /// The path on the server, such as `/validate-example-com-v1-shop/check`: the path that
-    /// controller-runtime uses, followed by the name.
+    /// controller-runtime uses, followed by the name. An API server accepts no underscore in the path of a Service.
     #[must_use]
     pub fn path(&self) -> String {
         let Rules { name, mutates, kind, .. } = &self.rules;
         let verb = if *mutates { "mutate" } else { "validate" };
-        format!("/{verb}-{}-{}-{}/{name}", kind.group.replace('.', "-"), kind.version, kind.kind.to_lowercase())
+        let (group, name) = (kind.group.replace('.', "-"), name.replace('_', "-"));
+        format!("/{verb}-{group}-{}-{}/{name}", kind.version, kind.kind.to_lowercase())
     }
 
     /// Its state for the status page.

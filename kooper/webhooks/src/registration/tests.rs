@@ -87,7 +87,7 @@ fn a_configuration_has_an_entry_for_each_function_and_one_for_the_probe() {
     let expected = json!({
         "name": ENTRY, "admissionReviewVersions": ["v1"], "sideEffects": "None", "matchPolicy": "Equivalent",
         "clientConfig": {"caBundle": "YSBidW5kbGU=", "service": {
-            "name": "shop-webhooks", "namespace": "shops", "port": 443, "path": "/validate--v1-configmap/check_all",
+            "name": "shop-webhooks", "namespace": "shops", "port": 443, "path": "/validate--v1-configmap/check-all",
         }},
         "rules": [{
             "apiGroups": [""], "apiVersions": ["v1"], "resources": ["configmaps"], "operations": ["CREATE", "UPDATE"],
@@ -162,7 +162,7 @@ fn a_function_that_is_called_for_something_else_is_registered_so_once_all_replic
     assert_eq!(all.desired("a bundle", &armed(&[ENTRY]), &fewer), current);
 
     let moved =
-        with(|entry| entry["clientConfig"]["service"]["path"] = json!("/validate--v1beta1-configmap/check_all"));
+        with(|entry| entry["clientConfig"]["service"]["path"] = json!("/validate--v1beta1-configmap/check-all"));
     assert!(some.has_unknown(&moved), "replicas of this version answer there with 404");
     let left = some.desired("a bundle", &armed(&[ENTRY]), &moved);
     assert_eq!(left["webhooks"].as_array().map(Vec::len), Some(1), "the probe alone");

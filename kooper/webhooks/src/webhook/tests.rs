@@ -71,7 +71,7 @@ fn what_a_function_takes_is_there_when_it_is_built() {
 fn names_timeouts_and_operations_are_those_that_the_api_server_takes() {
     let named =
         |name: &str| Webhook::validate::<ConfigMap>(name).failure(FailurePolicy::Ignore).function(check).build();
-    assert_eq!(named("check_all").expect("a name").path(), "/validate--v1-configmap/check_all");
+    assert_eq!(named("check_all").expect("a name").path(), "/validate--v1-configmap/check-all");
     for name in ["", "Check", "-check", "a/b", "überall", &"x".repeat(64)] {
         assert!(named(name).is_err(), "{name}");
     }
