@@ -183,9 +183,7 @@ impl<'a> Configuration<'a> {
             Some(conditions) => conditions.iter().map(|(name, text)| condition(name, text)).collect(),
             None => usual_conditions(kind, matching),
         };
-        if let Some(selector) = self.namespace_selector(kind, matching) {
-            entry["namespaceSelector"] = selector;
-        }
+        entry["namespaceSelector"] = self.namespace_selector(kind, matching);
         entry
     }
 
@@ -229,8 +227,9 @@ impl<'a> Configuration<'a> {
     }
 
     /// For objects of Kubernetes not those namespaces without which neither the cluster nor the
-    /// program starts, unless others were selected; for others the namespaces of the controllers.
-    fn namespace_selector(&self, kind: &KindInfo, matching: &Matching) -> Option<Value> {
+    /// program starts, unless others were selected; for others the namespaces of the controllers. It is never left out:
+    /// that of another version, or of other flags, would stay.
+    fn namespace_selector(&self, kind: &KindInfo, matching: &Matching) -> Value {
         let Registration { namespace, namespaces, is_local, .. } = self.registration;
         let selected = matching.namespaces.iter().flat_map(Selector::requirements);
         let mut expressions: Vec<_> =
@@ -242,7 +241,7 @@ impl<'a> Configuration<'a> {
         } else if kind.namespaced && !is_foreign && !namespaces.is_empty() {
             expressions.push(named("In", namespaces));
         }
-        (!expressions.is_empty()).then(|| json!({"matchExpressions": expressions}))
+        json!({"matchExpressions": expressions})
     }
 }
 

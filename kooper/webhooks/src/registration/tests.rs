@@ -190,6 +190,21 @@ fn a_configuration_is_written_if_it_lacks_something_or_has_an_entry_too_many() {
 }
 
 #[test]
+fn a_webhook_is_called_in_all_namespaces_again_when_the_program_is_no_longer_limited_to_some() {
+    let limited_to = |namespaces: &[&str]| {
+        let built = Webhook::validate::<Shop>("check").function(check_shop).build();
+        let webhooks = vec![Arc::new(built.expect("a webhook"))];
+        let namespaces = namespaces.iter().map(|name| (*name).to_owned()).collect();
+        let registration = Registration { webhooks, namespaces, ..registration(own()) };
+        validating(&registration, true).desired("a bundle", &armed(&[]), &Value::Null)
+    };
+    let (mut live, desired) = (limited_to(&["north"]), limited_to(&[]));
+    assert!(!configuration::is_as_desired(&desired, &live));
+    live["webhooks"][0]["namespaceSelector"] = json!({});
+    assert!(configuration::is_as_desired(&desired, &live), "the server omits the empty list");
+}
+
+#[test]
 fn entries_and_conditions_that_an_apply_would_keep_are_deleted() {
     let registration = registration(own());
     let desired = validating(&registration, true).desired("a bundle", &armed(&[]), &Value::Null);
