@@ -25,6 +25,10 @@ const GROUP: &str = "admissionregistration.k8s.io/v1";
 /// for them.
 const SYSTEM: [&str; 2] = ["kube-system", "kube-node-lease"];
 
+/// The labels by which AKS excludes its own namespaces: it adds expressions with them to the selectors of all webhooks, and
+/// would add them again at once if they were removed.
+const OF_CLOUDS: [&str; 2] = ["control-plane", "kubernetes.azure.com/managedby"];
+
 /// Where API servers reach the server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Target {
@@ -360,7 +364,7 @@ pub(crate) fn is_as_desired(desired: &Value, live: &Value) -> bool {
     entries(desired).count() == entries(live).count() && has(desired, live)
 }
 
-/// Returns whether a value has all fields of another one, as the server adds some.
+/// Returns whether a value has all fields of another one, as the server adds some, and a cloud some expressions.
 pub(super) fn has(desired: &Value, live: &Value) -> bool {
     match (desired, live) {
         (Value::Object(desired), Value::Object(live)) => {
@@ -371,6 +375,8 @@ pub(super) fn has(desired: &Value, live: &Value) -> bool {
             })
         }
         (Value::Array(desired), Value::Array(live)) => {
+            let is_of_cloud = |one: &Value| OF_CLOUDS.iter().any(|key| one["key"] == **key) && !desired.contains(one);
+            let live: Vec<_> = live.iter().filter(|one| !is_of_cloud(one)).collect();
             desired.len() == live.len() && desired.iter().zip(live).all(|(desired, live)| has(desired, live))
         }
         (desired, live) => desired == live,

@@ -235,6 +235,24 @@ fn entries_that_others_have_added_are_ignored() {
 }
 
 #[test]
+fn expressions_that_a_cloud_adds_to_a_selector_are_left_and_the_own_ones_with_the_same_label_are_kept() {
+    let of_cloud = [
+        json!({"key": "control-plane", "operator": "NotIn", "values": ["true"]}),
+        json!({"key": "kubernetes.azure.com/managedby", "operator": "NotIn", "values": ["aks"]}),
+    ];
+    for selector in ["tier=gold", "!control-plane"] {
+        let builder = Webhook::validate::<ConfigMap>("check").failure(FailurePolicy::Fail).namespace_selector(selector);
+        let desired = entry(builder.function(check).build(), false);
+        let mut live = desired.clone();
+        let expressions = live["namespaceSelector"]["matchExpressions"].as_array_mut().expect("a list");
+        expressions.extend(of_cloud.clone());
+        assert!(configuration::has(&desired, &live), "{selector}");
+        live["namespaceSelector"]["matchExpressions"] = json!(of_cloud);
+        assert!(!configuration::has(&desired, &live), "{selector}");
+    }
+}
+
+#[test]
 fn cert_manager_is_asked_to_write_its_authority_and_none_is_written_beside_it() {
     let registration = registration(injected());
     let desired = validating(&registration, true).desired("", &armed(&[]), &Value::Null);
