@@ -278,8 +278,8 @@ fn condition(name: &str, expression: &str) -> Value {
 }
 
 /// No webhook is called for an update of an object that is being deleted, which could keep a
-/// finalizer for ever; nor for one that changes nothing that a user states. Kinds of
-/// Kubernetes state more than a `spec`, and a subresource is written for something else.
+/// finalizer for ever; nor for one that changes nothing that a user states. Kinds of Kubernetes, and those without
+/// a `spec`, state other fields, and a subresource is written for something else.
 fn usual_conditions(kind: &KindInfo, matching: &Matching) -> Value {
     let terminating = "request.operation != 'UPDATE' || !has(object.metadata.deletionTimestamp)";
     let mut conditions = vec![condition("not-terminating", terminating)];
@@ -287,7 +287,8 @@ fn usual_conditions(kind: &KindInfo, matching: &Matching) -> Value {
         let subresource = if matching.subresources.is_empty() { "" } else { "has(request.subResource) || " };
         let differs = ["?spec", "metadata.?labels", "metadata.?annotations"]
             .map(|field| format!("object.{field} != oldObject.{field}"));
-        let expression = format!("{subresource}request.operation != 'UPDATE' || {}", differs.join(" || "));
+        let always = format!("{subresource}request.operation != 'UPDATE' || !has(object.spec)");
+        let expression = format!("{always} || {}", differs.join(" || "));
         conditions.push(condition("changed", &expression));
     }
     conditions.into()

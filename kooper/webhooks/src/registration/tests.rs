@@ -264,8 +264,9 @@ fn cert_manager_is_asked_to_write_its_authority_and_none_is_written_beside_it() 
 fn a_webhook_of_a_custom_resource_is_called_for_what_users_state_in_the_namespaces_of_the_controllers() {
     let built = Webhook::validate::<Shop>("check_all").function(check_shop).build();
     let entry = entry(built, false);
-    let differs = "request.operation != 'UPDATE' || object.?spec != oldObject.?spec || object.metadata.?labels != \
-                   oldObject.metadata.?labels || object.metadata.?annotations != oldObject.metadata.?annotations";
+    let differs = "request.operation != 'UPDATE' || !has(object.spec) || object.?spec != oldObject.?spec || \
+                   object.metadata.?labels != oldObject.metadata.?labels || object.metadata.?annotations != \
+                   oldObject.metadata.?annotations";
     assert_eq!(entry["matchConditions"][1]["expression"], differs);
     assert_eq!(entry["namespaceSelector"]["matchExpressions"][0]["values"], json!(["north"]));
 }
