@@ -73,8 +73,8 @@ impl ResourceClient<'_> {
         Ok(object)
     }
 
-    /// Removes entries of other field managers: those that cause the errors, or
-    /// all beneath the lists and maps that are applied. Returns the object without
+    /// Removes entries of other field managers: those that cause the errors, also
+    /// defaults, or all beneath the lists and maps that are applied. Returns the object without
     /// them, or `None` if there are none.
     async fn remove(
         &self,
@@ -111,8 +111,12 @@ impl ResourceClient<'_> {
         for entry in &entries {
             let Foreign { shown, manager, .. } = entry;
             if !entry.is_in(&answer) {
-                let text = format!("`{shown}` of {kind} `{key}` was set by `{manager}` and has been removed: {why}");
-                self.report(parent, object.as_ref(), "ForeignEntryRemoved", text);
+                // A default is no client's.
+                if !manager.is_empty() {
+                    let text =
+                        format!("`{shown}` of {kind} `{key}` was set by `{manager}` and has been removed: {why}");
+                    self.report(parent, object.as_ref(), "ForeignEntryRemoved", text);
+                }
             } else if kept.keep(uid, shown) {
                 let text = format!(
                     "`{shown}` of {kind} `{key}` was added again while it was being removed, probably by an admission \

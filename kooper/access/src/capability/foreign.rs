@@ -35,7 +35,7 @@ pub(super) struct Foreign {
     path: Vec<PathStep>,
     /// The path in messages: `spec.ports[port=81,protocol=TCP]`.
     pub(super) shown: String,
-    /// The field manager that has set it.
+    /// The field manager that has set it; empty for a default of the server.
     pub(super) manager: String,
     value: Value,
 }
@@ -123,10 +123,25 @@ pub(super) struct Fault<'a> {
     pub(super) field: &'a str,
 }
 
+impl Fault<'_> {
+    /// Returns whether it is about two fields that exclude each other.
+    fn excludes(&self) -> bool {
+        let words = [
+            "may not specify more than 1",
+            "may not be specified when",
+            "must not be specified when",
+            "only allowed for",
+        ];
+        words.iter().any(|words| self.message.contains(words))
+    }
+}
+
 /// The fields that other field managers have set in an object, compared with
 /// those that are applied.
 #[derive(Debug)]
 pub(super) struct Comparison<'a> {
+    applied: &'a Value,
+    live: &'a Value,
     found: Vec<Candidate<'a>>,
     /// `true` if the kind is built into Kubernetes.
     builtin: bool,
@@ -152,7 +167,7 @@ impl<'a> Comparison<'a> {
     pub(super) fn new(applied: &'a Value, live: &'a Value, manager: &str) -> Self {
         // The groups of Kubernetes' own kinds with lists of ports have no dot.
         let builtin = !applied["apiVersion"].as_str().is_some_and(|version| version.contains('.'));
-        let mut this = Self { found: Vec::new(), builtin };
+        let mut this = Self { applied, live, found: Vec::new(), builtin };
         let entries = || live["metadata"]["managedFields"].as_array().into_iter().flatten();
         let is_apply = |entry: &&Value| {
             entry["manager"] == manager && entry["operation"] == "Apply" && entry["subresource"].is_null()
@@ -179,7 +194,25 @@ impl<'a> Comparison<'a> {
     /// The fields that cause these errors, as far as that can be determined. An
     /// object that is invalid without them has none.
     pub(super) fn causes(&self, faults: &[Fault<'_>]) -> Vec<Foreign> {
-        self.select(|found| faults.iter().any(|fault| self.is_cause(found, fault)))
+        let foreign = self.select(|found| faults.iter().any(|fault| self.is_cause(found, fault)));
+        if foreign.is_empty() { faults.iter().filter_map(|fault| self.default(fault)).collect() } else { foreign }
+    }
+
+    /// The field that an error names, if it is not applied and excludes one that is: the server has set it by default, when
+    /// the other field had another value, and no manager owns it.
+    fn default(&self, fault: &Fault<'_>) -> Option<Foreign> {
+        let names = schema_of(fault.field);
+        // Other clients have their own fields at the root.
+        let (name, parent) = names.split_last().filter(|(_, parent)| !parent.is_empty())?;
+        let beside = pick(self.applied, parent).filter(|applied| applied.is_object())?;
+        let value = pick(self.live, &names)?;
+        let is_default = fault.excludes() && beside.get(name).is_none_or(Value::is_null);
+        is_default.then(|| Foreign {
+            path: names.iter().cloned().map(PathStep::Field).collect(),
+            shown: fault.field.to_owned(),
+            manager: String::new(),
+            value: value.clone(),
+        })
     }
 
     fn select(&self, wanted: impl Fn(&Candidate<'a>) -> bool) -> Vec<Foreign> {
@@ -190,15 +223,13 @@ impl<'a> Comparison<'a> {
         let faulty = schema_of(fault.field);
         if found.name.is_some() {
             // The server names one of two fields that exclude each other: the foreign one, or ours.
-            let excludes = ["may not specify more than 1", "may not be specified when", "must not be specified when"];
             let named = |found: &Candidate<'_>| {
                 found.name.as_ref().is_some_and(|name| {
                     faulty.split_last().is_some_and(|(last, parent)| last == name && parent == found.parent)
                 })
             };
             let beside = faulty.split_last().is_some_and(|(_, parent)| parent == found.parent);
-            return excludes.iter().any(|words| fault.message.contains(words))
-                && (named(found) || (beside && !self.found.iter().any(named)));
+            return fault.excludes() && (named(found) || (beside && !self.found.iter().any(named)));
         }
         // An element: find its value that the error is about, if any.
         let Some(within) = faulty.strip_prefix(found.parent.as_slice()).filter(|rest| !rest.is_empty()) else {

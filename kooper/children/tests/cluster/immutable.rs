@@ -13,14 +13,17 @@ use tokio::time::timeout;
 
 use super::{Shop, corner, fields, is_ready, ready, run_ready};
 
-/// A Deployment whose immutable selector is the shop's `config`; without shelves it has a negative number of replicas.
+/// A Deployment whose immutable selector is the shop's `config`; without shelves it has a negative number of replicas, and
+/// with a front not the default strategy.
 fn web(shop: &Shop) -> Result<Deployment> {
     let labels = json!({"of": shop.spec.config});
+    let strategy = shop.spec.front.then(|| json!({"type": "Recreate"}));
     let replicas = if shop.spec.shelves.is_empty() { -1 } else { 1 };
     Ok(from_value(json!({
         "metadata": {"name": "web"},
         "spec": {
             "replicas": replicas,
+            "strategy": strategy,
             "selector": {"matchLabels": labels},
             "template": {
                 "metadata": {"labels": labels},
@@ -77,6 +80,19 @@ async fn a_child_with_another_immutable_field_stalls_the_owner_otherwise(cluster
     assert_eq!(names, ["web"], "the probe leaves nothing");
     cluster.patch(&shop, json!({"spec": {"config": "a"}})).await?;
     cluster.wait(&shop, is_ready).await;
+    running.stop().await
+}
+
+#[kooper::test(start_paused = true)]
+async fn a_child_that_a_default_of_before_would_make_invalid_is_applied_without_it(cluster: Cluster) -> Result<()> {
+    let (running, shop) = run_ready(&cluster, controller!(web)()?, &corner("a", false, &["1"])).await?;
+    let before = deployment(&cluster).await?;
+    cluster.patch(&shop, json!({"spec": {"front": true}})).await?;
+    cluster.wait(&shop, is_ready).await;
+    let after = deployment(&cluster).await?;
+    assert_eq!(after.uid(), before.uid());
+    let strategy = after.spec.and_then(|spec| spec.strategy).unwrap_or_default();
+    assert_eq!((strategy.type_.as_deref(), strategy.rolling_update), (Some("Recreate"), None));
     running.stop().await
 }
 

@@ -152,6 +152,29 @@ fn fields_that_exclude_applied_ones_are_causes() {
 }
 
 #[test]
+fn a_default_that_excludes_an_applied_field_is_a_cause_although_no_manager_owns_it() {
+    for (strategy, new, message) in [
+        ("strategy", "Recreate", "Forbidden: may not be specified when strategy `type` is 'Recreate'"),
+        ("updateStrategy", "OnDelete", "Invalid value: {}: only allowed for updateStrategy 'RollingUpdate'"),
+    ] {
+        let live = json!({
+            "metadata": {"resourceVersion": "7"},
+            "spec": {"replicas": 1, strategy: {"type": "RollingUpdate", "rollingUpdate": {"partition": 0}}},
+        });
+        let wanted = json!({"spec": {strategy: {"type": new}}});
+        let field = format!("spec.{strategy}.rollingUpdate");
+        let fault = Fault { reason: "FieldValueForbidden", message, field: &field };
+        let causes = Comparison::new(&wanted, &live, OURS).causes(&[fault]);
+        assert_eq!(shown(&causes), [field.as_str()]);
+        let patch = patch_of(&live, &wanted, &causes);
+        assert_eq!(patch[1], json!({"op": "remove", "path": format!("/spec/{strategy}/rollingUpdate")}));
+        assert_eq!(patch[2], json!({"op": "add", "path": format!("/spec/{strategy}/type"), "value": new}));
+        let own = json!({"spec": {strategy: {"type": new, "rollingUpdate": {"partition": 1}}}});
+        assert_eq!(shown(&Comparison::new(&own, &live, OURS).causes(&[fault])), [""; 0], "it is applied");
+    }
+}
+
+#[test]
 fn exclusive_removes_everything_beneath_lists_and_maps_and_nothing_else() {
     let (live, wanted) = deployment();
     assert_eq!(
