@@ -57,7 +57,7 @@ async fn a_handler_with_children_is_called_as_a_function() -> Result<()> {
 
     assert_eq!(cluster.summary(), ["apply secrets default/web-token", "apply services/status default/web"]);
     let [secret] = cluster.written::<Secret>()?.try_into().unwrap();
-    assert_eq!(secret.string_data.unwrap()["configs"], "1");
+    assert_eq!(secret.data.unwrap()["configs"].0, b"1");
     let owner = &secret.metadata.owner_references.unwrap()[0];
     assert_eq!((owner.name.as_str(), Some(&owner.uid)), ("web", service.metadata.uid.as_ref()));
     assert_eq!(cluster.sent()[0].field_manager.as_deref(), Some("test/service"));

@@ -85,10 +85,9 @@ impl ResourceClient<'_> {
         errors: Option<&[[String; 3]]>,
     ) -> Result<Option<Object>, AccessError> {
         let (manager, kept, kind) = (self.controller.field_manager(), &self.children.kept, &self.kind.kind);
-        let compared = comparable(body);
         let mut entries = Vec::new();
         let plan = |live: &Value| {
-            let comparison = Comparison::new(&compared, live, &manager);
+            let comparison = Comparison::new(body, live, &manager);
             entries = match errors {
                 Some(errors) => {
                     let errors = errors.iter().map(|[reason, message, field]| Fault { reason, message, field });
@@ -173,7 +172,7 @@ impl ResourceClient<'_> {
     /// Returns `true` if other field managers have entries beneath the lists and maps of an object to apply.
     pub(super) async fn has_foreign_entries(&self, key: &ObjectKey, body: &Value) -> Result<bool, AccessError> {
         let live = self.read(key, None).await?;
-        Ok(!Comparison::new(&comparable(body), &live, &self.controller.field_manager()).beneath().is_empty())
+        Ok(!Comparison::new(body, &live, &self.controller.field_manager()).beneath().is_empty())
     }
 
     /// The field manager of edits. The one that applies would own the fields
@@ -205,16 +204,6 @@ impl ResourceClient<'_> {
 /// Returns whether the server rejected an edit and would also reject a retry.
 fn is_lasting(error: &AccessError) -> bool {
     matches!(error.code(), Some(403 | 409 | 422)) && !error.is_another() && !error.is_of_quota()
-}
-
-/// The applied object, with the fields in which the server stores it.
-fn comparable(body: &Value) -> Value {
-    let mut body = body.clone();
-    let keys: Vec<String> = body["stringData"].as_object().into_iter().flat_map(|data| data.keys().cloned()).collect();
-    for key in keys {
-        body["data"][key] = json!("");
-    }
-    body
 }
 
 /// Reason, message and field of each cause of a rejection.

@@ -13,7 +13,7 @@ pub(super) use removal::{disown, removal};
 
 /// The fields of Kubernetes' own kinds that are maps: their keys are chosen by
 /// the author, and not defined by a schema.
-const MAPS: [&str; 11] = [
+const MAPS: [&str; 10] = [
     "annotations",
     "binaryData",
     "data",
@@ -24,7 +24,6 @@ const MAPS: [&str; 11] = [
     "nodeSelector",
     "parameters",
     "requests",
-    "stringData",
 ];
 
 /// An entry of a list or map, or a field, that another field manager has set and

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use http::Request;
 use http::header::CONTENT_TYPE;
+use k8s_openapi::ByteString;
 use kooper_grammar::name;
 use kooper_runtime::internal::call::context::Written;
 use kooper_runtime::internal::object::kind::KindInfo;
@@ -17,7 +18,7 @@ use kube::api::{DeleteParams, Patch as KubePatch, PatchParams, PostParams, Propa
 use kube::core::Request as Requests;
 use kube::core::params::GetParams;
 use serde::Serialize;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::Access;
 use super::author::{Author, SentBody};
@@ -354,6 +355,9 @@ pub(super) fn body<T: Kind + Serialize>(object: &T) -> Result<Value, AccessError
     let Value::Object(fields) = &mut body else {
         return Err(AccessError::wrong(format!("a {kind} serializes to JSON that is not an object")));
     };
+    if (&*T::group(&()), &*kind) == ("", "Secret") {
+        encode_strings(fields);
+    }
     fields.insert("apiVersion".to_owned(), T::api_version(&()).into_owned().into());
     fields.insert("kind".to_owned(), kind.into_owned().into());
     if let Some(Value::Object(metadata)) = fields.get_mut("metadata") {
@@ -362,6 +366,16 @@ pub(super) fn body<T: Kind + Serialize>(object: &T) -> Result<Value, AccessError
         }
     }
     Ok(body)
+}
+
+/// Writes the strings of a Secret as its data. The API server does the same, but after an apply: no field manager owns the
+/// data then, and a key that is no longer applied stays.
+fn encode_strings(secret: &mut Map<String, Value>) {
+    let Some(Value::Object(strings)) = secret.remove("stringData") else { return };
+    let data = secret.entry("data").or_insert_with(|| json!({}));
+    for (key, text) in strings {
+        data[key] = json!(ByteString(text.as_str().unwrap_or_default().into()));
+    }
 }
 
 /// All fields of an object.

@@ -16,7 +16,7 @@ mod terms;
 mod unseen;
 mod upgrade;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
@@ -240,6 +240,25 @@ async fn a_child_that_was_deleted_or_edited_is_corrected(cluster: Cluster) -> Re
     assert_eq!(web.spec.as_ref().and_then(|spec| spec.replicas), Some(1));
     assert_eq!(web.labels()["kooper.rs/slot"], "web");
     assert!(cluster.get::<ConfigMap>("corner-a").await?.is_some());
+    running.stop().await
+}
+
+/// A Secret with a key for each shelf.
+fn keys(shop: &Shop) -> Result<Secret> {
+    let keys: BTreeMap<_, _> = shop.spec.shelves.iter().map(|shelf| (shelf, "open sesame")).collect();
+    Ok(from_value(json!({"metadata": {"name": "keys"}, "stringData": keys}))?)
+}
+
+#[kooper::test(start_paused = true)]
+async fn a_key_of_a_secret_that_is_no_longer_set_as_a_string_is_removed(cluster: Cluster) -> Result<()> {
+    let children = declare().child(keys).status(fields).build().expect("the slot is right");
+    let controller = Shop::controller("shops").install_crd().handler(children.handler(async || {})).build()?;
+    let (running, shop) = run_ready(&cluster, controller, &corner("a", false, &["1", "2"])).await?;
+    cluster.patch(&shop, json!({"spec": {"shelves": ["2"]}})).await?;
+    cluster.wait(&shop, is_ready).await;
+    let secret: Secret = cluster.get("keys").await?.ok_or("there is no Secret")?;
+    let left: Vec<_> = secret.data.unwrap_or_default().into_keys().collect();
+    assert_eq!(left, ["2"]);
     running.stop().await
 }
 
