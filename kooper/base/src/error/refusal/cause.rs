@@ -207,9 +207,17 @@ fn is_another(message: &str) -> bool {
 
 /// Returns `true` if the server's message says that a field is immutable.
 fn is_immutable(message: &str) -> bool {
-    ["immutable", "may not change", "cannot change", "cannot be changed", "updates to ", "pod updates "]
-        .iter()
-        .any(|words| message.contains(words))
+    let words = [
+        "immutable",
+        "may not change",
+        "may not be changed",
+        "cannot change",
+        "cannot be changed",
+        "once set",
+        "updates to ",
+        "pod updates ",
+    ];
+    words.iter().any(|words| message.contains(words))
 }
 
 /// The text in the first pair of quotation marks.

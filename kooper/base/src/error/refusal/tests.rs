@@ -128,6 +128,8 @@ fn the_advice_for_an_immutable_field_names_it() {
         "Invalid value: \"10.0.0.9\": may not change once set",
         "Forbidden: updates to statefulset spec for fields other than 'replicas' are forbidden",
         "Invalid value: {}: cannot change roleRef",
+        "Forbidden: may not be changed in an update.",
+        "Invalid value: null: field cannot be modified once set",
     ] {
         let refusal = ApiStatus::of(&status(422, "it is invalid", &[("FieldValueInvalid", message, "spec.selector")]));
         assert_eq!(refusal.cause, Cause::Immutable(vec!["spec.selector".to_owned()]), "{message}");
