@@ -158,6 +158,8 @@ struct Candidate<'a> {
     beneath: bool,
     /// The elements of the list that are applied.
     applied: &'a [Value],
+    /// The part of its manager of an element that the controller has applied before, and no longer applies.
+    left: Option<Value>,
 }
 
 impl<'a> Comparison<'a> {
@@ -237,9 +239,15 @@ impl<'a> Comparison<'a> {
         let own = pick(&found.foreign.value, within);
         let mut theirs = found.applied.iter().map(|element| pick(element, within));
         let taken = fault.reason == "FieldValueDuplicate" || fault.message.contains("already allocated");
+        let is_missing = fault.reason == "FieldValueRequired";
         // A name that is required only in lists of several elements, such as that of a port.
-        let crowded = fault.reason == "FieldValueRequired" && within == ["name"] && found.applied.len() == 1;
-        (taken && own.is_some() && theirs.any(|value| value == own))
+        let crowded = is_missing && within == ["name"] && found.applied.len() == 1;
+        // The server keeps what the other manager owns of an element that is no longer applied, and nothing else.
+        let owns =
+            |left: &Value| within.iter().try_fold(left, |fields, name| fields.get(format!("f:{name}"))).is_some();
+        let incomplete = is_missing && own.is_some() && found.left.as_ref().is_some_and(|left| !owns(left));
+        incomplete
+            || (taken && own.is_some() && theirs.any(|value| value == own))
             || (crowded && found.applied.iter().all(|element| pick(element, within).is_none()))
     }
 
@@ -265,6 +273,7 @@ impl<'a> Comparison<'a> {
                     name: Some(name.to_owned()),
                     beneath: place.beneath || place.is_map(),
                     applied: &[],
+                    left: None,
                 }),
                 None => {}
             }
@@ -295,6 +304,7 @@ impl<'a> Comparison<'a> {
                     name: None,
                     beneath: true,
                     applied,
+                    left: fields[1].get(key).map(|_| theirs.clone()),
                 }),
             }
         }

@@ -152,6 +152,29 @@ fn fields_that_exclude_applied_ones_are_causes() {
 }
 
 #[test]
+fn an_element_that_is_no_longer_applied_is_a_cause_if_what_another_applier_owns_of_it_is_incomplete() {
+    let key = "k:{\"name\":\"sidecar\"}";
+    let owned = |manager: &str, fields: &Value| {
+        let fields = json!({"f:spec": {"f:containers": {key: fields}}});
+        json!({"manager": manager, "operation": "Apply", "fieldsV1": fields})
+    };
+    let wanted = json!({"spec": {"containers": [{"name": "web", "image": "web"}]}});
+    let fault = Fault { reason: "FieldValueRequired", message: "Required value", field: "spec.containers[1].image" };
+    let causes = |theirs: &Value, other: &str, others: &Value| {
+        let live = json!({
+            "metadata": {"resourceVersion": "7", "managedFields": [owned("tuner", theirs), owned(other, others)]},
+            "spec": {"containers": [{"name": "web", "image": "web"}, {"name": "sidecar", "image": "old", "tty": true}]},
+        });
+        let causes = Comparison::new(&wanted, &live, OURS).causes(&[fault]);
+        causes.into_iter().map(|cause| cause.shown).collect::<Vec<_>>()
+    };
+    let (part, whole) = (json!({".": {}, "f:tty": {}}), json!({".": {}, "f:image": {}, "f:tty": {}}));
+    assert_eq!(causes(&part, OURS, &whole), ["spec.containers[name=sidecar]"]);
+    assert_eq!(causes(&whole, OURS, &part), [""; 0], "the other manager owns the image");
+    assert_eq!(causes(&part, "another", &whole), [""; 0], "the controller has never applied it");
+}
+
+#[test]
 fn a_default_that_excludes_an_applied_field_is_a_cause_although_no_manager_owns_it() {
     for (strategy, new, message) in [
         ("strategy", "Recreate", "Forbidden: may not be specified when strategy `type` is 'Recreate'"),
