@@ -199,7 +199,7 @@ impl<'a> Comparison<'a> {
         if foreign.is_empty() { faults.iter().filter_map(|fault| self.default(fault)).collect() } else { foreign }
     }
 
-    /// The field that an error names, if it is not applied and excludes one that is: the server has set it by default, when
+    /// The field that an error names, if it is not applied and excludes one that is: the server has set it by default when
     /// the other field had another value, and no manager owns it.
     fn default(&self, fault: &Fault<'_>) -> Option<Foreign> {
         let names = schema_of(fault.field);
