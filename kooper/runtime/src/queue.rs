@@ -244,6 +244,11 @@ impl WorkQueue {
         self.update(|state, now| state.record_write(key, write, origin, now));
     }
 
+    /// Lets a key run again soon if its run succeeds, and began before the cache had an own write.
+    pub(crate) fn repeat_if_behind(&self, key: &ObjectKey) {
+        self.lock().state.repeat_if_behind(key);
+    }
+
     /// Records that a cache has processed an event of an object. The event may still be
     /// on its way to this queue.
     pub(crate) fn cache_reached(&self, event: impl FnOnce() -> Revision) {

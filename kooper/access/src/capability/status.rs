@@ -165,7 +165,14 @@ impl ResourceClient<'_> {
         omits_lists: bool,
     ) -> Request<'a, bool> {
         Box::pin(async move {
-            let Some(status) = sent.next(before, wanted, omits_lists) else { return Ok(false) };
+            let Some(status) = sent.next(before, wanted, omits_lists) else {
+                let is_own = self.call.is_some_and(|call| call.key() == key);
+                if matches!(*sent, KnownStatus::Nothing) && is_own && self.kind.is_same(&self.controller.kind) {
+                    // An earlier call may have applied another one, whose late event calls no handler with `changed`.
+                    self.controller.repeat_if_behind(key);
+                }
+                return Ok(false);
+            };
             // Until there is a response; for good if there is none.
             *sent = KnownStatus::Unknown;
             self.apply_status(key, uid, version, status.clone()).await?;

@@ -1,6 +1,6 @@
 //! The status of the owner.
 
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use k8s_openapi::api::apps::v1::Deployment;
@@ -8,7 +8,7 @@ use k8s_openapi::api::core::v1::{ConfigMap, Service};
 use kooper::apiserver::faults::Verb;
 use kooper::prelude::*;
 use kooper::testing::Cluster;
-use kooper::{ConfigError, Controller};
+use kooper::{Changed, ConfigError, Controller};
 use kooper_children::declare;
 use serde_json::{Value, json};
 
@@ -96,6 +96,35 @@ async fn a_child_is_judged_by_the_response_to_its_apply_while_the_cache_is_older
     assert_eq!(web.metadata.generation, Some(2));
     cluster.patch_status(&web, available(&web)).await?;
     cluster.wait(&shop, is_ready).await;
+    running.stop().await
+}
+
+async fn open(shop: Arc<Shop>, statuses: StatusWriter<Shop>, call: u32) -> Result<Action> {
+    let open = if call == 1 { 2 } else { 1 };
+    statuses.apply_status(&shop, &ShopStatus { open, ..ShopStatus::default() }).await?;
+    Ok(if call < 2 { Action::requeue_after(Duration::from_secs(20)) } else { Action::done() })
+}
+
+/// The watch is so late that the own write is no longer awaited.
+#[kooper::test(start_paused = true)]
+async fn a_status_is_compared_with_the_stored_one_again_when_a_late_cache_has_it(cluster: Cluster) -> Result<()> {
+    let cluster = cluster.with_timeout(Duration::from_secs(60));
+    let calls = Arc::new(AtomicU32::new(0));
+    let counted = calls.clone();
+    let handler = move |shop: Arc<Shop>, statuses: StatusWriter<Shop>| {
+        open(shop, statuses, counted.fetch_add(1, Ordering::SeqCst))
+    };
+    let builder = Shop::controller("shops").install_crd().changed([Changed::Generation]).resync(None);
+    let (running, shop) = run_with(&cluster, builder.handler(handler).build()?, &corner("a", false, &[])).await?;
+    let is_open = |counters: i32| move |shop: &Shop| shop.status.as_ref().is_some_and(|status| status.open == counters);
+    cluster.wait(&shop, is_open(1)).await;
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    let frozen = cluster.faults().freeze(Verb::Watch.of("shops.example.com"));
+    cluster.wait(&shop, is_open(2)).await;
+    tokio::time::sleep(Duration::from_secs(40)).await;
+    assert!(calls.load(Ordering::SeqCst) > 2, "one has received the object without the write");
+    drop(frozen);
+    cluster.wait(&shop, is_open(1)).await;
     running.stop().await
 }
 

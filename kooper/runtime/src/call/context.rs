@@ -184,6 +184,13 @@ impl ControllerContext {
         self.queue.repeats(key)
     }
 
+    /// Repeats the running call of the key some seconds later if it succeeds, and the object that it has received lacks a
+    /// write of an earlier call, whose event is late.
+    #[doc(hidden)]
+    pub fn repeat_if_behind(&self, key: &ObjectKey) {
+        self.queue.repeat_if_behind(key);
+    }
+
     /// Records an Event about something that lasts.
     #[doc(hidden)]
     pub fn report(&self, note: Note) {

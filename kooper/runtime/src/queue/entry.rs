@@ -84,6 +84,10 @@ pub(super) struct KeyRun {
     pub(super) number: u64,
     /// `true` if its only reason is the first list or a new term of leadership.
     pub(super) initial: bool,
+    /// `true` if the cache lacked an own write to the object when it began.
+    pub(super) is_behind: bool,
+    /// `true` if the key runs again soon if this run succeeds: it has left something as the object was.
+    pub(super) is_repeated: bool,
     /// The adds during the run, and the changes by other clients.
     pub(super) again: Option<AddOptions>,
     /// The echoes of its writes.

@@ -18,7 +18,7 @@ use super::entry::{Debounced, KeyEntry, KeyRun, ObservedEvent, Timer};
 use super::forbidden::ForbiddenBreaker;
 use super::ready::ReadyKeys;
 use super::schedule::Schedule;
-use super::writes::{ExpectedEvents, Revision, WriteOrigin};
+use super::writes::{ExpectedEvents, Revision, TIMEOUT, WriteOrigin};
 use super::{AddOptions, Completion, Item, Lane, NextRun, QueueOptions, Ticket, Urgency};
 use crate::backoff::TokenBucket;
 use crate::object::key::ObjectKey;
@@ -185,7 +185,8 @@ impl QueueState {
                 }
             }
             self.runs += 1;
-            let run = KeyRun { number: self.runs, initial: reasons.only_first(), ..KeyRun::default() };
+            let (initial, is_behind) = (reasons.only_first(), entry.writes.are_late(&entry.key));
+            let run = KeyRun { number: self.runs, initial, is_behind, ..KeyRun::default() };
             entry.run = Some(Box::new(run));
             let item = Item {
                 key: entry.key.clone(),
@@ -220,7 +221,8 @@ impl QueueState {
                 retried = true;
             }
             Completion::Success(delay) => {
-                if let Some(delay) = delay {
+                let again = run.is_repeated.then_some(TIMEOUT);
+                if let Some(delay) = delay.into_iter().chain(again).min() {
                     let delay = self.requeue_delay(id, delay);
                     self.set_pending(id, Some((later(now, delay), Timer::Requeue)));
                 }

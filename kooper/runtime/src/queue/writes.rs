@@ -199,6 +199,12 @@ impl TrackedWrites {
         self.0.as_ref().is_some_and(|tracked| tracked.objects.contains_key(object))
     }
 
+    /// Returns `true` if the cache lacks a write to the handled object, for which its key has waited long enough.
+    pub(super) fn are_late(&self, key: &ObjectKey) -> bool {
+        let all = self.0.as_ref().and_then(|tracked| tracked.objects.get(&(CacheRef::Primary, key.clone())));
+        all.is_some_and(|all| all.iter().any(|one| one.stage == Stage::Late))
+    }
+
     /// Stops waiting for the writes of an object that are too old. Those that the cache
     /// does not have are dropped much later, because their event would shorten a back-off.
     pub(super) fn expire(&mut self, object: &CachedKey, now: Instant) {

@@ -30,6 +30,14 @@ impl QueueState {
         self.expected.add(id, write, now);
     }
 
+    /// Lets a key run again soon if its run succeeds, and began before the cache had an own write.
+    pub(in crate::queue) fn repeat_if_behind(&mut self, key: &ObjectKey) {
+        let entry = self.entries.find(key).and_then(|id| self.entries.get_mut(id));
+        if let Some(run) = entry.and_then(|entry| entry.run.as_mut()) {
+            run.is_repeated = run.is_behind;
+        }
+    }
+
     /// Returns `true` if any key expects the event of a write.
     pub(in crate::queue) fn expects_events(&self) -> bool {
         !self.expected.is_empty()

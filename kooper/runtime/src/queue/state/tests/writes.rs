@@ -300,6 +300,28 @@ fn a_key_waits_for_its_cache_for_a_limited_time() {
 }
 
 #[test]
+fn a_run_that_relied_on_an_old_object_is_soon_followed_by_another_one_and_its_retry_is_not_earlier() {
+    for (write, completion, again) in [
+        (own(Some(6)), Completion::Success(None), Some(TIMEOUT)),
+        (own(Some(6)), Completion::Success(Some(ms(60_000))), Some(TIMEOUT)),
+        (own(Some(6)), Completion::Success(Some(ms(1_000))), Some(ms(1_000))),
+        (own(Some(6)), Completion::FailureAfter(ms(60_000)), Some(ms(60_000))),
+        (child("u", Some(6)), Completion::Success(None), None),
+    ] {
+        let mut queue = running(options());
+        queue.wrote(&write);
+        queue.finish("a", Completion::Success(None));
+        queue.event("a");
+        assert_eq!(queue.take(), None);
+        assert_eq!(queue.wait(), Some(TIMEOUT));
+        assert!(queue.take().is_some());
+        queue.state.repeat_if_behind(&key("a"));
+        queue.finish("a", completion);
+        assert_eq!(queue.wait(), again, "{write:?}, {completion:?}");
+    }
+}
+
+#[test]
 fn a_key_does_not_wait_for_a_write_of_an_object_that_was_deleted_since() {
     // The deletion is received during the call, before the response, or after the call.
     for before in [true, false] {
