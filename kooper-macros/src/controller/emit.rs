@@ -1,4 +1,4 @@
-//! The code of a controller. It holds no logic: a chain of the builder's public setters.
+//! The code of a controller. It holds no logic: calls of the builder, each a statement.
 
 pub(crate) mod calls;
 mod steps;

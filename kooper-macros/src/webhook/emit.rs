@@ -1,4 +1,4 @@
-//! The code of a webhook. It holds no logic: a chain of the builder's public setters.
+//! The code of a webhook. It holds no logic: calls of the builder, each a statement.
 
 use proc_macro2::TokenStream;
 use quote::{ToTokens, quote};

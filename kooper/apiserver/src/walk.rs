@@ -1,4 +1,4 @@
-//! The walk of a request: route, identity, verb, consequences, answer.
+//! The walk of a request: identity, route, faults, permission, verb, consequences, answer.
 
 use std::io;
 use std::sync::Arc;
