@@ -263,16 +263,23 @@ impl SchemaComparison<'_> {
             (Some(before), Some(after)) if before.is_object() && after.is_object() => {
                 self.node(&format!("{path}.*"), &before, &after);
             }
-            (Some(Value::Bool(_)), Some(Value::Object(_))) => self.change(path, "limits the values of its fields"),
+            // They could have any value before.
+            (before, Some(Value::Object(_))) if before.is_some() || keeps(old) => {
+                self.change(path, "limits the values of its fields");
+            }
             (Some(_), None) if !keeps(new) => self.change(path, "no longer accepts fields of any name"),
             _ => {}
         }
         if keeps(old) && !keeps(new) && any(new).is_none() {
             self.change(path, "no longer keeps unknown fields");
         }
-        if keeps(old) {
-            for name in is.keys().filter(|name| !was.contains_key(*name)) {
-                self.change(&format!("{path}.{name}"), "may already be stored without a schema, and gets one");
+        let any_before = any(old);
+        for (name, after) in is.iter().filter(|(name, _)| !was.contains_key(*name)) {
+            let path = format!("{path}.{name}");
+            match &any_before {
+                Some(before) if before.is_object() => self.node(&path, before, after),
+                None if !keeps(old) => {}
+                _ => self.change(&path, "may already be stored without a schema, and gets one"),
             }
         }
     }

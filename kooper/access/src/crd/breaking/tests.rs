@@ -143,6 +143,32 @@ fn a_stricter_schema_is_reported_with_its_field() {
 }
 
 #[test]
+fn fields_of_any_name_that_get_a_schema_are_compared_with_what_they_could_be() {
+    let map = |of: Value| json!({"type": "object", "additionalProperties": of});
+    let open =
+        |fields: Value| json!({"type": "object", "properties": fields, "x-kubernetes-preserve-unknown-fields": true});
+    let text = || json!({"type": "string"});
+    for (old, new, expected) in [
+        (open(json!({})), map(text()), "limits the values of its fields"),
+        (
+            map(json!({"type": "integer"})),
+            open(json!({"b": text()})),
+            "`.b` (v1) changes its type from integer to string",
+        ),
+        (
+            map(json!(true)),
+            open(json!({"b": text()})),
+            "`.b` (v1) may already be stored without a schema, and gets one",
+        ),
+    ] {
+        assert_eq!(texts(&old, &new), [expected], "{old} to {new}");
+    }
+    for (old, new) in [(open(json!({})), map(json!(true))), (map(text()), open(json!({"b": text()})))] {
+        assert_eq!(texts(&old, &new), Vec::<String>::new(), "{old} to {new}");
+    }
+}
+
+#[test]
 fn a_less_strict_schema_is_not_a_change() {
     let text = || json!({"type": "string"});
     let rules = |rules: &[&str]| {
