@@ -15,7 +15,7 @@ use super::verb::MayRead;
 use super::{Access, BoxIterator, Reader};
 use crate::subset::selected;
 
-/// Reading from a cache, which [`Reader`] grants. The cache stores JSON: objects
+/// Reading from a cache, which [`Reader`] grants. The cache stores bytes: objects
 /// are decoded when they are read.
 impl<T: Kind, V> Access<T, V> {
     /// The object, or `None` if the cache does not have it: it does not exist, is not
