@@ -1,11 +1,10 @@
 //! Several replicas of one program: one is the leader, the others are standbys.
 //!
-//! Run it without a cluster, twice on the API server of another example:
-//! `cargo run --bin echo-pod -- dev`, then in two other terminals, with the KUBECONFIG that it prints,
-//! `cargo run --bin leader-election -- --listen :8081` and `cargo run --bin leader-election -- --listen :8082`.
+//! Run it without a cluster: `cargo run --bin leader-election -- dev --replicas 2`.
 //!
-//! Try: stop the one that logs `handled`. It logs `gave up leadership`; within milliseconds the other one, which has
-//! logged `standby`, handles all ConfigMaps with `reasons=leader`. `kubectl get leases` shows the holder.
+//! Try: write the number of the replica that logs `handled`, and press Enter. It logs `gave up leadership` and stops;
+//! within milliseconds the other one, which has logged `standby`, handles all ConfigMaps with `reasons=leader`. With the
+//! KUBECONFIG that it prints, `kubectl get leases` shows the holder.
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use kooper::kube::api::{Api, Patch, PatchParams};
