@@ -3,7 +3,9 @@
 use std::cmp::{Ordering, Reverse};
 use std::collections::BTreeMap;
 
-use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
+    CustomResourceDefinition, CustomResourceDefinitionVersion,
+};
 use kooper_runtime::internal::watch::retriever::fnv1a;
 use kube::ResourceExt;
 use serde_json::{Value, json};
@@ -31,8 +33,12 @@ pub fn annotated(mut crd: CustomResourceDefinition, program: &str, version: &str
 }
 
 /// One CRD for each name: types of several versions of a kind share one. The
-/// most stable and newest version is the one that objects are stored in.
+/// most stable and newest version is the one that objects are stored in, and
+/// whose type has the names of the kind.
 pub fn merged(crds: impl IntoIterator<Item = CustomResourceDefinition>) -> BTreeMap<String, CustomResourceDefinition> {
+    let priority = |version: &CustomResourceDefinitionVersion| kube::core::Version::parse(&version.name).priority();
+    let mut crds: Vec<_> = crds.into_iter().collect();
+    crds.sort_by_key(|crd| Reverse(crd.spec.versions.iter().map(priority).max()));
     let mut merged: BTreeMap<String, CustomResourceDefinition> = BTreeMap::new();
     for mut crd in crds {
         let versions = std::mem::take(&mut crd.spec.versions);
@@ -43,7 +49,7 @@ pub fn merged(crds: impl IntoIterator<Item = CustomResourceDefinition>) -> BTree
             }
         }
         if all.len() > 1 {
-            all.sort_by_key(|version| Reverse(kube::core::Version::parse(&version.name).priority()));
+            all.sort_by_key(|version| Reverse(priority(version)));
             for (at, version) in all.iter_mut().enumerate() {
                 version.storage = at == 0;
             }

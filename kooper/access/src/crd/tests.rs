@@ -185,6 +185,21 @@ fn types_of_several_versions_share_a_crd() {
     assert_eq!(merged, [("v2", true), ("v1", false), ("v1beta1", false), ("v2alpha1", false)]);
 }
 
+#[test]
+fn the_names_of_a_kind_are_those_of_its_stored_version() {
+    let of = |version_name: &str| {
+        let schema = object(&json!({"type": "string"}));
+        let mut crd = crd_of(&json!([version(version_name, true, &schema)]));
+        crd.spec.names.short_names = Some(vec![format!("short-{version_name}")]);
+        crd
+    };
+    for versions in [["v1beta1", "v1"], ["v1", "v1beta1"]] {
+        let merged = merged(versions.map(of));
+        let names = &merged["gadgets.crd.example.com"].spec.names;
+        assert_eq!(names.short_names, Some(vec!["short-v1".to_owned()]), "{versions:?}");
+    }
+}
+
 /// A server with a CRD that never changes.
 fn silent(there: &CustomResourceDefinition) -> Client {
     let mut there = serde_json::to_value(there).expect("JSON");
