@@ -25,7 +25,8 @@ pub(crate) fn expand(attribute: TokenStream, item: &TokenStream) -> TokenStream 
 /// A test that explores the function.
 fn emit(args: &Args, body: &Body) -> TokenStream {
     let runtime = CratePath::new(args.krate.as_ref());
-    let (name, given) = (format!("::{}", body.signature.ident), body.given());
+    let given = &body.signature.ident;
+    let name = format!("::{given}");
     let controllers = definitions(&runtime, args.settings.as_ref(), &args.controllers);
     let (states, ignored) = (&args.states, &args.ignored);
     let (limit, seed) = (args.limit.iter(), args.seed.iter());

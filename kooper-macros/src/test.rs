@@ -44,7 +44,7 @@ pub(crate) fn definitions(runtime: &CratePath, settings: Option<&Expr>, controll
 /// A test that calls the function.
 fn emit(args: &Args, body: &Body) -> TokenStream {
     let runtime = CratePath::new(args.krate.as_ref());
-    let given = body.given();
+    let given = &body.signature.ident;
     let controllers = definitions(&runtime, args.settings.as_ref(), &args.controllers);
     let run = match &args.start_paused {
         // The method exists where tokio has its feature `test-util`: its absence is reported at the key.

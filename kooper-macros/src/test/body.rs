@@ -1,9 +1,7 @@
 //! The function that becomes a test.
 
 use proc_macro2::TokenStream;
-use quote::{ToTokens, quote_spanned};
 use syn::parse::{ParseStream, Parser};
-use syn::spanned::Spanned;
 use syn::{Attribute, FnArg, Signature, Type, Visibility};
 
 use crate::controller::signature::check_words;
@@ -18,7 +16,6 @@ pub(crate) struct Body {
     pub(crate) vis: Visibility,
     pub(crate) signature: Signature,
     pub(crate) block: TokenStream,
-    pub(crate) argument: Option<Type>,
     /// `true` if it has a `self` parameter.
     pub(crate) method: bool,
 }
@@ -67,22 +64,13 @@ impl Body {
         if let Some(receiver) = signature.receiver() {
             errors.add(receiver.self_token.span, message!("a test cannot be a method: move it out of the `impl`"));
         }
-        let argument = argument(&signature, errors);
-        Some(Self { attributes, vis, signature, block, argument, method })
+        check_argument(&signature, errors);
+        Some(Self { attributes, vis, signature, block, method })
     }
 }
 
-impl Body {
-    /// The function as it is given to what calls it: a wrong argument is reported where its type is.
-    pub(crate) fn given(&self) -> TokenStream {
-        let ident = &self.signature.ident;
-        let place = self.argument.as_ref().map_or_else(|| ident.span(), |ty| ty.to_token_stream().span());
-        quote_spanned!(place.resolved_at(ident.span())=> #ident)
-    }
-}
-
-/// The only argument.
-fn argument(signature: &Signature, errors: &mut Errors) -> Option<Type> {
+/// Notes what is wrong with the only argument.
+fn check_argument(signature: &Signature, errors: &mut Errors) {
     let name = &signature.ident;
     let mut arguments = signature.inputs.iter().filter_map(|input| match input {
         FnArg::Typed(argument) => Some(argument),
@@ -92,7 +80,7 @@ fn argument(signature: &Signature, errors: &mut Errors) -> Option<Type> {
         if signature.receiver().is_none() {
             errors.add(name.span(), message!("a test takes its cluster: write `async fn {name}(cluster: Cluster)`"));
         }
-        return None;
+        return;
     };
     for other in arguments {
         errors.add(Place::of(other), message!("a test takes its cluster and nothing else: remove this argument"));
@@ -101,5 +89,4 @@ fn argument(signature: &Signature, errors: &mut Errors) -> Option<Type> {
         let owned = text(&reference.elem);
         errors.add(Place::of(&first.ty), message!("a test takes its cluster by value: write `{owned}`"));
     }
-    Some((*first.ty).clone())
 }
