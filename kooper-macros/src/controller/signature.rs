@@ -289,29 +289,31 @@ fn is_role(attribute: &Attribute) -> bool {
 
 /// The attribute if it decides whether the item is compiled; only that part of a `cfg_attr`.
 fn condition(attribute: &Attribute) -> Option<TokenStream> {
-    if attribute.path().is_ident("cfg") {
-        return Some(attribute.to_token_stream());
-    }
-    if !attribute.path().is_ident("cfg_attr") {
-        return None;
-    }
-    let parts = attribute.parse_args_with(Punctuated::<Meta, Token![,]>::parse_terminated).ok()?;
-    let mut parts = parts.into_iter();
-    let predicate = parts.next()?;
-    let conditions: Vec<Meta> = parts.filter(|part| part.path().is_ident("cfg")).collect();
-    (!conditions.is_empty()).then(|| quote!(#[cfg_attr(#predicate, #(#conditions),*)]))
+    part(attribute, |meta| meta.path().is_ident("cfg").then(|| meta.to_token_stream()))
 }
 
 /// Allows the lints that the attribute allows, or expects: an expected one need not occur in the generated code. That
 /// code names the function, also if it is deprecated.
 fn allowed(attribute: &Attribute) -> Option<TokenStream> {
-    match &attribute.meta {
+    part(attribute, |meta| match meta {
         Meta::List(list) if list.path.is_ident("allow") || list.path.is_ident("expect") => {
             let lints = &list.tokens;
-            Some(quote!(#[allow(#lints)]))
+            Some(quote!(allow(#lints)))
         }
-        meta => meta.path().is_ident("deprecated").then(|| quote!(#[allow(deprecated)])),
+        meta => meta.path().is_ident("deprecated").then(|| quote!(allow(deprecated))),
+    })
+}
+
+/// The attribute that `of` makes of an attribute, or of those in a `cfg_attr`, with its predicate.
+fn part(attribute: &Attribute, of: impl Fn(&Meta) -> Option<TokenStream>) -> Option<TokenStream> {
+    if !attribute.path().is_ident("cfg_attr") {
+        return of(&attribute.meta).map(|meta| quote!(#[#meta]));
     }
+    let parts = attribute.parse_args_with(Punctuated::<Meta, Token![,]>::parse_terminated).ok()?;
+    let mut parts = parts.iter();
+    let predicate = parts.next()?;
+    let chosen: Vec<_> = parts.filter_map(of).collect();
+    (!chosen.is_empty()).then(|| quote!(#[cfg_attr(#predicate, #(#chosen),*)]))
 }
 
 /// The place of a word in tokens.

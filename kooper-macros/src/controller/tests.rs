@@ -369,3 +369,16 @@ fn generated_items_allow_what_the_function_allows() {
         assert_eq!(tokens.matches(&quote!(#allowed #generated).to_string()).count(), times, "{tokens}");
     }
 }
+
+#[test]
+fn lints_that_are_allowed_under_a_condition_are_allowed_in_generated_items() {
+    let item = quote! {
+        #[cfg_attr(feature = "next", deprecated, expect(clippy::unused_async), doc = "replaced")]
+        async fn echo(pod: Arc<Pod>) {}
+    };
+    let lints = quote!(#[cfg_attr(feature = "next", allow(deprecated), allow(clippy::unused_async))]).to_string();
+    for (attribute, times) in [(quote!(resource = Pod), 2), (quote!(resource = Pod, workers = 0), 2)] {
+        let tokens = expand(attribute, &item).to_string();
+        assert_eq!(tokens.matches(&lints).count(), times, "{tokens}");
+    }
+}
