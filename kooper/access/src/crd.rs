@@ -164,8 +164,11 @@ impl Installer {
         if current.metadata.deletion_timestamp.is_some() {
             return Err(InstallError::Deleted { name: name.to_owned() });
         }
+        // An apply without a conversion keeps the one that another client has set.
+        let mut crd = crd.clone();
+        crd.spec.conversion = crd.spec.conversion.or_else(|| current.spec.conversion.clone());
         let theirs = current.annotations().get(VERSION).cloned();
-        if same(&current, crd) {
+        if same(&current, &crd) {
             // An equal CRD of another owner is left unchanged.
             let outdated = theirs.is_some_and(|theirs| is_newer(&self.version, &theirs));
             return Ok(InstallPlan::Keep { current: current.into(), outdated });
@@ -173,7 +176,7 @@ impl Installer {
         if let Some(theirs) = theirs.filter(|theirs| is_newer(theirs, &self.version)) {
             return Ok(InstallPlan::Newer(current.into(), theirs));
         }
-        let mut changes = breaking::changes(&current, crd);
+        let mut changes = breaking::changes(&current, &crd);
         if changes.iter().any(|change| change.allowed_by == AllowedBy::Ratcheting) && ratchets(client).await {
             changes.retain(|change| change.allowed_by != AllowedBy::Ratcheting);
         }

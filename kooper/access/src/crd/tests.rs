@@ -200,6 +200,21 @@ fn the_names_of_a_kind_are_those_of_its_stored_version() {
     }
 }
 
+#[tokio::test]
+async fn a_conversion_that_another_client_has_set_is_not_a_difference_and_converts_to_a_new_version() {
+    let (old, new) = (object(&json!({"type": "string"})), object(&json!({"type": "integer"})));
+    let ours = crd_of(&json!([version("v1", false, &old), version("v2", true, &new)]));
+    let installer = Installer::new(advice(Some("shop")), "1.0.0", [], Vec::new());
+    let plan = async |mut there: CustomResourceDefinition| {
+        there.spec.conversion.get_or_insert_default().strategy = "Webhook".to_owned();
+        installer.predict(&silent(&there), ours.clone()).await
+    };
+    let same = plan(ours.clone()).await;
+    assert!(matches!(same, Ok(InstallPlan::Keep { .. })), "{same:?}");
+    let of_one_version = plan(crd(&old)).await;
+    assert!(matches!(of_one_version, Ok(InstallPlan::Replace(_))), "{of_one_version:?}");
+}
+
 /// A server with a CRD that never changes.
 fn silent(there: &CustomResourceDefinition) -> Client {
     let mut there = serde_json::to_value(there).expect("JSON");
