@@ -229,7 +229,13 @@ fn read(files: &[PathBuf], origin: &'static str) -> Result<Kubeconfig, ConnectEr
     let mut merged = Kubeconfig::default();
     for file in present {
         let failed = |error| read_error(file, error);
-        merged = Kubeconfig::read_from(file).and_then(|next| merged.merge(next)).map_err(failed)?;
+        let mut next = Kubeconfig::read_from(file).map_err(failed)?;
+        // As for client-go, an empty value counts as unset.
+        next.current_context = next.current_context.filter(|name| !name.is_empty());
+        for context in next.contexts.iter_mut().filter_map(|named| named.context.as_mut()) {
+            context.namespace = context.namespace.take().filter(|name| !name.is_empty());
+        }
+        merged = merged.merge(next).map_err(failed)?;
     }
     Ok(merged)
 }

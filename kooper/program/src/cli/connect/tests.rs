@@ -94,6 +94,21 @@ async fn several_files_are_merged_and_some_may_be_absent() {
 }
 
 #[tokio::test]
+async fn an_empty_current_context_or_namespace_counts_as_unset() {
+    let directory = Directory::new();
+    let no_context = directory.file("a", "{apiVersion: v1, kind: Config, current-context: '', contexts: null}");
+    let text = KUBECONFIG.replace("{cluster: plain, user: me}", "{cluster: plain, user: me, namespace: ''}");
+    let named = directory.file("b", &(text + "current-context: plain\n"));
+    let variable = Some(std::env::join_paths([&no_context, &named]).expect("joined"));
+    let config = KubeconfigSources { variable, ..nowhere() }.config(None).await.expect("the second names the context");
+    assert_eq!(shown(&config.cluster_url), "http://127.0.0.1:8001");
+    assert_eq!(config.default_namespace, "default");
+    let unset = directory.file("c", &format!("{KUBECONFIG}current-context: ''\n"));
+    let error = refused(&KubeconfigSources { flag: Some(unset), ..nowhere() }, None).await;
+    assert!(error.contains(" has no current context: choose one with `--context`"), "{error}");
+}
+
+#[tokio::test]
 async fn without_a_configuration_the_error_lists_every_place() {
     let home = Some(PathBuf::from("/nonexistent/.kube/config"));
     assert_eq!(
