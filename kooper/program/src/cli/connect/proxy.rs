@@ -13,7 +13,12 @@ pub(super) fn of_environment(server: &Uri) -> Option<String> {
     let variable =
         |names: [&str; 2]| names.iter().find_map(|name| std::env::var(name).ok().filter(|value| !value.is_empty()));
     let exceptions = variable(["NO_PROXY", "no_proxy"]).unwrap_or_default();
-    variable(["HTTPS_PROXY", "https_proxy"]).filter(|_| !is_direct(server, &exceptions))
+    variable(["HTTPS_PROXY", "https_proxy"]).filter(|_| !is_direct(server, &exceptions)).map(with_scheme)
+}
+
+/// For Go, and so for kubectl and curl, a proxy without a scheme is one of HTTP.
+fn with_scheme(proxy: String) -> String {
+    if proxy.contains("://") { proxy } else { format!("http://{proxy}") }
 }
 
 /// Returns `true` if Go, and so kubectl, takes no proxy for the server: it is on
@@ -64,6 +69,18 @@ fn contains(network: &str, address: IpAddr) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_proxy_of_the_environment_without_a_scheme_is_one_of_http() {
+        for (proxy, url) in [
+            ("proxy.corp:3128", "http://proxy.corp:3128"),
+            ("me:secret@10.0.0.1:3128", "http://me:secret@10.0.0.1:3128"),
+            ("https://proxy.corp", "https://proxy.corp"),
+            ("socks5://proxy.corp:1080", "socks5://proxy.corp:1080"),
+        ] {
+            assert_eq!(with_scheme(proxy.to_owned()), url);
+        }
+    }
 
     #[test]
     fn a_server_on_loopback_or_in_the_list_is_reached_without_a_proxy() {
