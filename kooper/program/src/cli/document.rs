@@ -54,6 +54,8 @@ pub(super) fn read(paths: &[PathBuf]) -> Result<Vec<Document>, DocumentError> {
 
 /// Reads the objects of a string in YAML or JSON.
 pub(super) fn parse(file: &str, text: &str) -> Result<Vec<Document>, DocumentError> {
+    // Editors and shells on Windows begin a file with it.
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let mut documents = Vec::new();
     let is_json = is_json(file, text);
     for (line, text) in if is_json { json(file, text)? } else { yaml(text) } {
@@ -268,6 +270,15 @@ mod tests {
         assert_eq!(names(&format!("{pod}\n\n{pod}")), ["pod/a:1", "pod/a:3"]);
         let list = "apiVersion: v1\nkind: List\nitems:\n- apiVersion: v1\n  kind: Pod\n  metadata: {name: a}\n- apiVersion: v1\n  kind: Pod\n  metadata:\n    name: b\n";
         assert_eq!(names(list), ["pod/a:4", "pod/b:7"]);
+    }
+
+    #[test]
+    fn a_byte_order_mark_is_not_part_of_the_first_object() {
+        let pod = r#"{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}}"#;
+        for (file, text) in [("shop.json", pod), ("shop.yaml", POD)] {
+            let documents = parse(file, &format!("\u{feff}{text}")).unwrap_or_else(|error| panic!("{error}"));
+            assert_eq!(documents.iter().map(Document::shown).collect::<Vec<_>>(), ["pod/a"], "{file}");
+        }
     }
 
     #[test]
