@@ -54,7 +54,8 @@ pub(crate) fn diff(invocation: &Invocation<'_>) -> Result<ExitCode, BoxError> {
     dry_run.begin();
     let results = connected.pass(Some(only))?;
 
-    let colored = settings.color.unwrap_or_else(|| std::io::stdout().is_terminal() && !refuses_colours());
+    let allowed = || std::io::stdout().is_terminal() && !refuses_colours(|name| std::env::var_os(name));
+    let colored = settings.color.unwrap_or_else(allowed);
     let differences = dry_run.differences();
     let mut text = String::new();
     for difference in &differences {

@@ -5,6 +5,7 @@ mod line;
 #[cfg(feature = "otel")]
 mod trace_id;
 
+use std::ffi::OsString;
 use std::io::{IsTerminal, Write};
 
 use tracing::level_filters::LevelFilter;
@@ -92,15 +93,15 @@ pub(crate) type Spans = Box<dyn Layer<Registry> + Send + Sync>;
 /// Starts to log to stderr, unless the program has installed its own logger.
 pub(crate) fn start(format: LogFormat, levels: Targets, spans: Option<Spans>) {
     let is_terminal = std::io::stderr().is_terminal();
-    let style = LineStyle { is_terminal, colours: is_terminal && !refuses_colours() };
+    let style = LineStyle { is_terminal, colours: is_terminal && !refuses_colours(|name| std::env::var_os(name)) };
     if logger(format, levels, style, std::io::stderr, spans).try_init().is_ok() {
         log_panics(format);
     }
 }
 
-/// Returns `true` if the user wants no colours.
-pub(super) fn refuses_colours() -> bool {
-    std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty())
+/// Returns `true` if the user wants no colours, or the terminal has none, as in Emacs.
+pub(super) fn refuses_colours(environment: impl Fn(&str) -> Option<OsString>) -> bool {
+    environment("NO_COLOR").is_some_and(|value| !value.is_empty()) || environment("TERM").is_some_and(|is| is == "dumb")
 }
 
 /// The appearance of a line in text format.
@@ -220,6 +221,16 @@ mod tests {
         );
         assert!(!text.contains('\x1b'), "{text}");
         assert!(logged(LogFormat::Text, "", true).contains('\x1b'));
+    }
+
+    #[test]
+    fn the_environment_refuses_colours_by_no_color_or_for_a_terminal_without_them() {
+        for (variable, value, refused) in
+            [("NO_COLOR", "1", true), ("NO_COLOR", "", false), ("TERM", "dumb", true), ("TERM", "xterm", false)]
+        {
+            let environment = |name: &str| (name == variable).then(|| OsString::from(value));
+            assert_eq!(refuses_colours(environment), refused, "{variable}={value}");
+        }
     }
 
     /// A line of ours in a call, without its time.
