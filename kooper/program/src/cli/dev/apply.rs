@@ -77,12 +77,19 @@ pub(super) async fn apply_one(client: &Client, document: &Document) -> Result<()
 /// The object as kubectl applies it: a later `kubectl apply` of its file then removes fields that are no longer there.
 fn with_last_applied(document: &Document) -> Value {
     let mut object = document.object.clone();
+    if let Some(metadata) = object["metadata"].as_object_mut() {
+        // An export has those of another cluster, which would be conflicts here.
+        for of_server in ["uid", "resourceVersion", "generation", "creationTimestamp", "managedFields"] {
+            metadata.remove(of_server);
+        }
+    }
     if document.source.is_some() {
+        let applied = object.to_string();
         let annotations = &mut object["metadata"]["annotations"];
         if !annotations.is_object() {
             *annotations = json!({});
         }
-        annotations[LAST_APPLIED] = document.object.to_string().into();
+        annotations[LAST_APPLIED] = applied.into();
     }
     object
 }
@@ -124,5 +131,15 @@ mod tests {
         );
         let both = format!("{map}---\napiVersion: v1\nkind: Namespace\nmetadata: {{name: shops}}\n");
         apply(&server.client(), documents(&both)).await.expect("it is created first");
+    }
+
+    #[tokio::test]
+    async fn an_export_of_another_cluster_is_applied_without_what_its_server_has_set() {
+        let server = ApiServer::start().await.expect("a server");
+        let export = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: tea\n  namespace: default\n  \
+                      uid: 4f2ad2b4-6ae5-4f1f-8f0e-2b7a3a0a5c11\n  resourceVersion: '7'\n  \
+                      creationTimestamp: '2026-01-01T00:00:00Z'\n  managedFields: [{manager: kubectl, operation: Update}]\n";
+        let documents = parse("tea.yaml", export).expect("it is valid");
+        apply(&server.client(), documents).await.expect("it is created");
     }
 }
