@@ -32,8 +32,7 @@ pub(super) fn add(scope: &Scope, alerts: &mut Vec<Alert>) {
         [
             "Requests to the webhook {{ $labels.webhook }} fail with {{ $labels.code }}",
             "With its failure policy Fail they are denied, and with Ignore nothing is checked. With 500, the function \
-             fails, panics or takes too long, and the log of the program has the reason. With 404, the configuration \
-             is that of another version of the program.",
+             fails, panics or takes too long, and the log of the program has the reason.",
         ],
     );
     add(
