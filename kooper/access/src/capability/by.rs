@@ -7,7 +7,7 @@
 //!
 //! fn fronts(pods: &Reader<Pod>, owner: &Pod) -> Result<Vec<Arc<Pod>>> {
 //!     let fronts = by::labels("app=web, tier in (front, edge)")?;
-//!     let of_owner = by::owner(owner).namespace("shop");
+//!     let of_owner = by::owner(owner).label("app", "web");
 //!     Ok(pods.select(fronts).chain(pods.select(of_owner)).collect::<Result<_, _>>()?)
 //! }
 //! ```
@@ -132,13 +132,17 @@ pub fn labels<T>(selector: &str) -> Result<Selection<T>, SelectorError> {
     Ok(Selection { selector: Selector::parse(selector)?, ..Selection::all() })
 }
 
-/// Selects the objects with an owner reference to this one. An object that was
-/// never created has no uid, and owns nothing.
+/// Selects the objects with an owner reference to this one. Those of a namespaced
+/// owner are in its namespace: references from elsewhere are invalid in Kubernetes,
+/// and anyone who may create objects there can set them. An object that was never
+/// created has no uid, and owns nothing.
 pub fn owner<T, M>(owner: &impl AsObject<M>) -> Selection<T> {
-    owner_uid(owner.as_object().meta().uid.clone().unwrap_or_default())
+    let owner = owner.as_object().meta();
+    let namespace = owner.namespace.clone().filter(|namespace| !namespace.is_empty());
+    Selection { namespace, ..owner_uid(owner.uid.clone().unwrap_or_default()) }
 }
 
-/// Selects the objects with an owner reference to this uid.
+/// Selects the objects with an owner reference to this uid, in any namespace.
 pub fn owner_uid<T>(uid: impl Into<String>) -> Selection<T> {
     Selection { index: Some((Indexer::owners(), uid.into())), ..Selection::all() }
 }

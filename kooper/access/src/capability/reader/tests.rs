@@ -106,6 +106,19 @@ fn a_selection_contains_the_objects_that_meet_all_conditions() {
 }
 
 #[test]
+fn an_owner_in_a_namespace_owns_no_object_of_another_one_and_a_cluster_scoped_one_does() {
+    let of_web = |config: &mut ConfigMap| {
+        let owner = OwnerReference { uid: "uid-web".to_owned(), ..OwnerReference::default() };
+        config.metadata.owner_references = Some(vec![owner]);
+    };
+    let reader = Reader::fixed([config("back", "foreign", of_web), config("shop", "owned", of_web)]).unwrap();
+    assert_eq!(names(reader.select(by::owner(&config("shop", "web", |_| ())))), ["owned"]);
+    let mut web = Node::default();
+    web.metadata.uid = Some("uid-web".to_owned());
+    assert_eq!(names(reader.select(by::owner(&web))), ["foreign", "owned"]);
+}
+
+#[test]
 fn an_object_that_does_not_decode_is_an_error_and_has_metadata() {
     let broken = json!({
         "metadata": {"name": "broken", "namespace": "shop", "generation": 4, "labels": {"app": "web"}}, "data": [1]
