@@ -29,6 +29,14 @@ const SYSTEM: [&str; 2] = ["kube-system", "kube-node-lease"];
 /// would add them again at once if they were removed.
 const OF_CLOUDS: [&str; 2] = ["control-plane", "kubernetes.azure.com/managedby"];
 
+/// Users can keep an object that is being deleted by a finalizer of their own, and change it: an update of more than its
+/// finalizers and its status is checked.
+pub(super) const NOT_TERMINATING: &str = "request.operation != 'UPDATE' || !has(object.metadata.deletionTimestamp) || \
+    object.metadata.?labels != oldObject.metadata.?labels || \
+    object.metadata.?annotations != oldObject.metadata.?annotations || \
+    oldObject.exists(field, !(field in object)) || object.exists(field, !(field in ['metadata', 'status'] || \
+    field in oldObject && object[field] == oldObject[field]))";
+
 /// Where API servers reach the server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Target {
@@ -277,12 +285,11 @@ fn condition(name: &str, expression: &str) -> Value {
     json!({"name": name, "expression": expression})
 }
 
-/// No webhook is called for an update of an object that is being deleted, which could keep a
-/// finalizer for ever; nor for one that changes nothing that a user states. Kinds of Kubernetes, and those without
-/// a `spec`, state other fields, and a subresource is written for something else.
+/// No webhook is called for the removal of a finalizer from an object that is being deleted, which it could keep for
+/// ever; nor for an update that changes nothing that a user states. Kinds of Kubernetes, and those without a `spec`,
+/// state other fields, and a subresource is written for something else.
 fn usual_conditions(kind: &KindInfo, matching: &Matching) -> Value {
-    let terminating = "request.operation != 'UPDATE' || !has(object.metadata.deletionTimestamp)";
-    let mut conditions = vec![condition("not-terminating", terminating)];
+    let mut conditions = vec![condition("not-terminating", NOT_TERMINATING)];
     if !is_of_kubernetes(kind) {
         let subresource = if matching.subresources.is_empty() { "" } else { "has(request.subResource) || " };
         let differs = ["?spec", "metadata.?labels", "metadata.?annotations"]

@@ -83,7 +83,6 @@ fn a_configuration_has_an_entry_for_each_function_and_one_for_the_probe() {
     let configuration = validating(&registration, true);
     let desired = configuration.desired("a bundle", &armed(&[]), &Value::Null);
     assert_eq!(desired["metadata"]["name"], "shop--webhooks.shops.blue");
-    let not_terminating = "request.operation != 'UPDATE' || !has(object.metadata.deletionTimestamp)";
     let expected = json!({
         "name": ENTRY, "admissionReviewVersions": ["v1"], "sideEffects": "None", "matchPolicy": "Equivalent",
         "clientConfig": {"caBundle": "YSBidW5kbGU=", "service": {
@@ -94,7 +93,7 @@ fn a_configuration_has_an_entry_for_each_function_and_one_for_the_probe() {
             "scope": "Namespaced",
         }],
         "failurePolicy": "Ignore", "timeoutSeconds": 5,
-        "matchConditions": [{"name": "not-terminating", "expression": not_terminating}],
+        "matchConditions": [{"name": "not-terminating", "expression": configuration::NOT_TERMINATING}],
         "namespaceSelector": {"matchExpressions": [{
             "key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": ["kube-system", "kube-node-lease", "shops"],
         }]},

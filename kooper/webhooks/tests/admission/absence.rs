@@ -38,11 +38,22 @@ async fn without_the_program_its_own_kind_cannot_be_written_and_everything_else_
     let Some(fixture) = Fixture::alone("own", &[]).await else { return };
     install_crd(fixture.plane, "shops.webhooks.example.com", "Shop");
     fixture.plane.must(&["create", "namespace", "elsewhere"]);
+    let metadata = json!({"name": "held", "namespace": "elsewhere", "finalizers": ["example.com/hold"]});
+    let held = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata});
+    assert!(fixture.kubectl(&["create", "-f", "-"], &held).success);
+    let held = ["configmap", "held", "-n", "elsewhere"];
+    fixture.plane.must(&[&["delete", "--wait=false"], &held[..]].concat());
     let program = fixture.start_with(FailurePolicy::Fail, |webhooks| with_configs(webhooks, FailurePolicy::Ignore));
     until("the ConfigMap is denied", || {
         config(&fixture, "elsewhere").is_err_and(|error| error.contains("no ConfigMap is good"))
     })
     .await;
+    let patch = |text: &str| fixture.plane.kubectl(&[&["patch"], &held[..], &["--type=merge", "-p", text]].concat());
+    assert!(
+        patch(r#"{"data": {"a": "b"}}"#).stderr.contains("no ConfigMap is good"),
+        "its deletion exempts it from nothing"
+    );
+    assert!(patch(r#"{"metadata": {"finalizers": []}}"#).success);
     fixture.denies().await;
     until("the own kind is guarded", || {
         let live = fixture.configuration("validatingwebhookconfiguration");

@@ -90,14 +90,19 @@ async fn an_object_that_is_being_deleted_loses_its_finalizer_while_the_server_is
     fixture.registered("Fail").await;
     assert!(fixture.create("a", json!({})).success);
     let resource = ["shops.webhooks.example.com", "a", "-n", &fixture.namespace];
-    let finalizers = |text: &str| format!(r#"{{"metadata": {{"finalizers": {text}}}}}"#);
-    let patch = |text: &str| {
-        fixture.plane.kubectl(&[&["patch"], &resource[..], &["--type=merge", "-p", &finalizers(text)]].concat())
-    };
-    assert!(patch(r#"["example.com/hold"]"#).success, "it changes nothing that a user states");
+    let patch =
+        |text: &str| fixture.plane.kubectl(&[&["patch"], &resource[..], &["--type=merge", "-p", text]].concat());
+    let held = r#"{"metadata": {"finalizers": ["example.com/hold"]}}"#;
+    assert!(patch(held).success, "it changes nothing that a user states");
     fixture.plane.must(&[&["delete", "--wait=false"], &resource[..]].concat());
+    let output = patch(r#"{"spec": {"mood": "bad"}}"#);
+    assert!(
+        output.stderr.contains("must not be `bad`"),
+        "it is checked although it is being deleted: {}",
+        output.stderr
+    );
     drop(program.running.take());
-    let output = patch("[]");
+    let output = patch(r#"{"metadata": {"finalizers": []}}"#);
     assert!(output.success, "{}", output.stderr);
     until("it is gone", || !fixture.plane.kubectl(&[&["get"], &resource[..]].concat()).success).await;
     program.stop().await;
