@@ -18,6 +18,7 @@ use tracing_subscriber::{Layer, Registry, fmt};
 
 use kooper_runtime::internal::error::redaction::redact;
 
+use super::step::is_deceptive;
 use limit::LimitedJson;
 use line::Line;
 
@@ -146,8 +147,7 @@ where
     logger
 }
 
-/// Writes panics into the log if every line of it is JSON, and those that have something
-/// to hide.
+/// Writes panics into the log that must not be printed as they are.
 fn log_panics(format: LogFormat) {
     let before = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
@@ -155,12 +155,19 @@ fn log_panics(format: LogFormat) {
         let payload = panic.payload();
         let text = payload.downcast_ref::<String>().map(String::as_str);
         let message = text.or(payload.downcast_ref::<&str>().copied()).unwrap_or("(a panic without a message)");
-        if format == LogFormat::Text && redact(message) == message {
+        if !is_logged(format, message) {
             return before(panic);
         }
         let place = panic.location().map(ToString::to_string).unwrap_or_default();
         error!(place, thread = thread.name().unwrap_or_default(), "panic: {message}");
     }));
+}
+
+/// Returns `true` for the message of a panic that has something to hide or could control the terminal, as it may quote
+/// an object, and for each one if every line of the log is JSON.
+fn is_logged(format: LogFormat, message: &str) -> bool {
+    let controls = |char: char| is_deceptive(char) && !matches!(char, '\n' | '\t');
+    format == LogFormat::Json || redact(message) != message || message.contains(controls)
 }
 
 /// Writes a line to stderr, independent of the log level.
@@ -295,6 +302,19 @@ mod tests {
         });
         let (_, line) = text.split_once(' ').expect("a time");
         assert_eq!(line, " WARN shop: first\n    15:04:05.678Z ERROR second\\r\n    third key=a\n    b\n");
+    }
+
+    #[test]
+    fn a_panic_that_could_control_the_terminal_is_not_printed_as_it_is() {
+        for (message, expected) in [
+            ("assertion failed\n\tleft: 1", false),
+            ("no mode `\x1b[2J`", true),
+            ("no mode `\u{202e}`", true),
+            ("cannot reach https://me:pass@shop", true),
+        ] {
+            assert_eq!(is_logged(LogFormat::Text, message), expected, "{message:?}");
+            assert!(is_logged(LogFormat::Json, message));
+        }
     }
 
     #[test]
