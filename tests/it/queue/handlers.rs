@@ -10,7 +10,7 @@ use kooper::retriever::{channel, fixed};
 use kooper::{Action, Call, Controller, HandlerError};
 use tokio::time::Instant;
 
-use crate::fixture::{Log, Start, builder, config, eventually};
+use crate::fixture::{Log, Start, builder, config, eventually, run_edited};
 
 #[tokio::test(start_paused = true)]
 async fn every_object_is_handled_once_at_start_and_then_on_each_change() {
@@ -299,6 +299,32 @@ fn a_handler_that_blocks_is_reported_as_stuck_and_its_worker_is_replaced() {
         })
         .await;
         running.stop().await.unwrap();
+    });
+}
+
+#[test]
+fn a_call_that_blocks_its_thread_is_known_until_it_ends_although_its_controller_has_ended() {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(4).enable_time().build().unwrap();
+    let release = Arc::new(std::sync::Barrier::new(2));
+    let log = Log::default();
+    let (seen, barrier) = (log.clone(), release.clone());
+    runtime.block_on(async {
+        let blocked = builder("blocked").retriever(fixed([config("a", "1")]).unwrap()).handler(move |call: Call| {
+            let (seen, barrier) = (seen.clone(), barrier.clone());
+            async move {
+                seen.note(call.key().name().to_owned());
+                barrier.wait();
+            }
+        });
+        let blocked = [blocked.build().unwrap()];
+        let mut running = run_edited(None, blocked, |operator| operator.drain_timeout(Duration::ZERO));
+        eventually("the call", || log.lines() == ["a"]).await;
+        running.shutdown.cancel();
+        assert!((&mut running.ended).await.unwrap().is_ok());
+        let calls = || running.metric("controller_runtime_active_workers{controller=\"blocked\"}");
+        assert_eq!(calls(), Some(1.0), "the watchdog and the hand-over of its shard depend on it");
+        release.wait();
+        eventually("it ends", || calls() == Some(0.0)).await;
     });
 }
 

@@ -367,7 +367,12 @@ impl Runner {
         tracing::warn!(controller = %workers.controller.controller, calls = self.call_tracker.calls(), "the drain time of {limit:?} is over: the running handler calls are aborted");
         tasks.abort.cancel();
         let grace = if lost.is_cancelled() { self.before_the_next_term(ABORT_GRACE) } else { ABORT_GRACE };
-        timeout(grace, ended(&mut running, &tasks)).await.is_ok() && self.call_tracker.left_behind() == 0
+        let has_ended = timeout(grace, ended(&mut running, &tasks)).await.is_ok();
+        if !has_ended {
+            // A call that blocks its thread counts for the watchdog, and for its shard, until it ends.
+            tokio::spawn(async move { ended(&mut running, &tasks).await }.boxed());
+        }
+        has_ended && self.call_tracker.left_behind() == 0
     }
 
     /// A grace after a lost term, so short that two of them end before another replica
