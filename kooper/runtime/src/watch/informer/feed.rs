@@ -1,7 +1,7 @@
 //! The way of a watch's changes to the functions of one controller.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
 use tokio::sync::mpsc::error::TrySendError;
@@ -30,7 +30,8 @@ enum Waiting {
 /// Passes the changes of a watch to sinks that call functions of the user, on the threads
 /// of these functions and in order.
 pub(crate) struct Feed {
-    watched: Arc<Watched>,
+    /// It has the feed among its sinks, and would otherwise keep itself.
+    watched: Weak<Watched>,
     sinks: Arc<Sinks>,
     waiting: Sender<Waiting>,
     replays: Mutex<Vec<Task<()>>>,
@@ -42,7 +43,7 @@ impl Feed {
         let (waiting, receiver) = channel(MOST);
         let sinks = Arc::<Sinks>::default();
         let task = executor.spawn(pass(receiver, sinks.clone()));
-        let feed = Arc::new(Self { watched: watched.clone(), sinks, waiting, replays: Mutex::default() });
+        let feed = Arc::new(Self { watched: Arc::downgrade(watched), sinks, waiting, replays: Mutex::default() });
         let sink: Arc<dyn Sink> = feed.clone();
         watched.join(&sink);
         (feed, task)
@@ -50,15 +51,19 @@ impl Feed {
 
     /// Returns `true` if the feed passes the changes of this watch.
     pub(crate) fn is_of(&self, watched: &Arc<Watched>) -> bool {
-        Arc::ptr_eq(&self.watched, watched)
+        std::ptr::eq(self.watched.as_ptr(), Arc::as_ptr(watched))
     }
 
     /// Informs `sink` of every change from now on, and of the known objects as of a first
     /// list, for which it does not wait.
     pub(crate) fn subscribe(&self, sink: &Arc<dyn Sink>, executor: &Executor) {
         self.sinks.join(sink);
-        let (watched, sink) = (self.watched.clone(), sink.clone());
-        let replay = executor.spawn(async move { watched.replay(&sink).await });
+        let (watched, sink) = (self.watched.upgrade(), sink.clone());
+        let replay = executor.spawn(async move {
+            if let Some(watched) = watched {
+                watched.replay(&sink).await;
+            }
+        });
         self.replays.lock().push(replay);
     }
 
@@ -107,6 +112,7 @@ impl Sink for Feed {
 
 #[cfg(test)]
 mod tests {
+    use super::super::WatchStatus;
     use super::*;
 
     /// Records each change, and panics.
@@ -123,6 +129,17 @@ mod tests {
             self.0.lock().push("left");
             panic!("left");
         }
+    }
+
+    #[tokio::test]
+    async fn a_watch_and_its_objects_are_freed_although_a_feed_has_passed_its_changes() {
+        let status = WatchStatus::new("test", "things", None, false, true);
+        let watched = Arc::new(Watched::new(status, false));
+        let freed = Arc::downgrade(&watched);
+        let (feed, task) = Feed::start(&watched, &Executor::default());
+        assert!(feed.is_of(&watched));
+        drop((feed, task, watched));
+        assert!(freed.upgrade().is_none());
     }
 
     #[tokio::test]
