@@ -212,7 +212,10 @@ struct Borrowed {
 
 impl Drop for Borrowed {
     fn drop(&mut self) {
-        *self.home.lock() = self.receiver.take();
+        // A watch that was opened beside another one has none.
+        if let Some(receiver) = self.receiver.take() {
+            *self.home.lock() = Some(receiver);
+        }
     }
 }
 
@@ -220,7 +223,7 @@ impl Drop for Borrowed {
 mod tests {
     use std::pin::pin;
 
-    use futures_util::StreamExt;
+    use futures_util::{FutureExt, StreamExt};
     use serde_json::{Value, json};
 
     use super::*;
@@ -264,6 +267,18 @@ mod tests {
         let mut watch = pin!(retriever.watch(WatchRequest::default()).await.unwrap());
         assert!(matches!(watch.next().await, Some(Ok(Event::Modified(_)))));
         assert_eq!(listed(&retriever).await.0[1], version("kept", "5"));
+    }
+
+    #[tokio::test]
+    async fn a_watch_that_was_opened_beside_another_one_and_ends_after_it_loses_no_events() {
+        let (retriever, events) = channel([object("kept", "1")]).unwrap();
+        let first = retriever.watch(WatchRequest::default()).await.unwrap();
+        let second = retriever.watch(WatchRequest::default()).await.unwrap();
+        drop(first);
+        drop(second);
+        events.modify(&object("kept", "2")).unwrap();
+        let mut watch = pin!(retriever.watch(WatchRequest::default()).await.unwrap());
+        assert!(matches!(watch.next().now_or_never(), Some(Some(Ok(Event::Modified(_))))));
     }
 
     #[tokio::test]
