@@ -144,7 +144,12 @@ impl Site {
             Page::Metrics => self.metrics().await,
             Page::Status => self.status(query).await,
             Page::Route(path) => self.pages.route(path, request).await,
-            page => self.pages.show(page, query, self.is_local || self.is_guarded()),
+            page => {
+                // A check of the program may block.
+                let (pages, query) = (Arc::clone(&self.pages), query.map(str::to_owned));
+                let in_detail = self.is_local || self.is_guarded();
+                made(Box::new(move || pages.show(page, query.as_deref(), in_detail))).await
+            }
         }
     }
 

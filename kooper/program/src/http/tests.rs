@@ -312,6 +312,26 @@ fn a_status_page_that_takes_long_delays_no_probe() {
 }
 
 #[test]
+fn a_check_that_blocks_delays_no_other_probe() {
+    let (health, program) = (Health::default(), tokio::runtime::Runtime::new().expect("a runtime"));
+    let ((release, blocked), (begin, begun)) = (mpsc::channel::<()>(), mpsc::channel());
+    let blocked = Mutex::new(blocked);
+    health.add_readyz_check("slow", move || {
+        begin.send(()).expect("the test waits");
+        assert!(blocked.lock().recv().is_err(), "it is released");
+        Ok(())
+    });
+    let listener = Listener::bind(any(Ipv4Addr::LOCALHOST)).expect("a free port");
+    let server = listener.serve(Registry::new(), health, program.handle().clone()).expect("a thread");
+    let address = server.local_addr();
+    let slow = std::thread::spawn(move || request(address, "GET", "/readyz"));
+    begun.recv().expect("it is checked");
+    assert!(request(address, "GET", "/healthz").starts_with("HTTP/1.1 200 OK\r\n"));
+    drop(release);
+    assert!(slow.join().expect("no panic").starts_with("HTTP/1.1 200 OK\r\n"));
+}
+
+#[test]
 fn a_blocked_program_does_not_block_probes() {
     let program = Builder::new_multi_thread().worker_threads(1).build().expect("a runtime");
     let listener = Listener::bind(any(Ipv4Addr::LOCALHOST)).expect("a free port");

@@ -49,7 +49,8 @@ pub struct Registered {
 
 impl Health {
     /// Adds a check of the program's own to `/readyz`: an `Err` is the reason why the process is not
-    /// ready, and so is a panic. A replica that is not ready works on; only Services leave it out.
+    /// ready, and so is a panic. A replica that is not ready works on, but Services leave it out, also
+    /// that of the webhooks, and a roll-out waits for it.
     ///
     /// The check is called for each request, and must not block: let it read what a task has found
     /// out. Everyone sees its name, and who may read `/readyz?verbose` its reason.
