@@ -97,8 +97,8 @@ const KEYS: &[Key<Args>] = &[
         name: "match_conditions",
         form: "a list of pairs of a name and an expression in CEL",
         example: "match_conditions = [(\"not-a-test\", \"!object.metadata.name.startsWith('test')\")]",
-        default: "no updates of an object that is being deleted that only remove finalizers or change its status; for \
-                  custom resources, only updates that change the spec, the labels or the annotations",
+        default: "no updates of an object that is being deleted that change only its status and metadata other than \
+                  labels and annotations, such as finalizers; for custom resources, only updates that change the spec, the labels or the annotations",
         doc: "Expressions that the API server evaluates before a call. All of them must be true. They replace the default.",
         read: call!(match_conditions, conditions),
         ..Key::EQUALS

@@ -29,11 +29,13 @@ const SYSTEM: [&str; 2] = ["kube-system", "kube-node-lease"];
 /// would add them again at once if they were removed.
 const OF_CLOUDS: [&str; 2] = ["control-plane", "kubernetes.azure.com/managedby"];
 
-/// Users can keep an object that is being deleted by a finalizer of their own, and change it: an update of more than its
-/// finalizers and its status is checked.
+/// Users can keep an object that is being deleted by a finalizer of their own, and change it: only updates of its status,
+/// and of metadata other than labels and annotations, are not checked. Nor is the annotation by which Kooper keeps the
+/// children of an orphaning deletion, which must not fail.
 pub(super) const NOT_TERMINATING: &str = "request.operation != 'UPDATE' || !has(object.metadata.deletionTimestamp) || \
     object.metadata.?labels != oldObject.metadata.?labels || \
-    object.metadata.?annotations != oldObject.metadata.?annotations || \
+    [object, oldObject].exists(either, either.metadata.?annotations.orValue({}).exists(name, \
+    name != 'kooper.rs/orphan' && object.metadata.?annotations[?name] != oldObject.metadata.?annotations[?name])) || \
     oldObject.exists(field, !(field in object)) || object.exists(field, !(field in ['metadata', 'status'] || \
     field in oldObject && object[field] == oldObject[field]))";
 

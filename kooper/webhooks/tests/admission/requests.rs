@@ -102,6 +102,8 @@ async fn an_object_that_is_being_deleted_loses_its_finalizer_while_the_server_is
         output.stderr
     );
     drop(program.running.take());
+    let output = patch(r#"{"metadata": {"annotations": {"kooper.rs/orphan": "uid"}}}"#);
+    assert!(output.success, "its children are kept: {}", output.stderr);
     let output = patch(r#"{"metadata": {"finalizers": []}}"#);
     assert!(output.success, "{}", output.stderr);
     until("it is gone", || !fixture.plane.kubectl(&[&["get"], &resource[..]].concat()).success).await;
