@@ -173,7 +173,10 @@ impl<T> Selection<T> {
 
     /// Limits the selection to a namespace.
     pub fn namespace(mut self, namespace: impl Into<String>) -> Self {
-        self.namespace = Some(namespace.into());
+        let namespace = namespace.into();
+        // No object is in two namespaces, and none is in one without a name.
+        let excludes = self.namespace.is_some_and(|known| known != namespace);
+        self.namespace = Some(if excludes { String::new() } else { namespace });
         self
     }
 

@@ -113,6 +113,7 @@ fn an_owner_in_a_namespace_owns_no_object_of_another_one_and_a_cluster_scoped_on
     };
     let reader = Reader::fixed([config("back", "foreign", of_web), config("shop", "owned", of_web)]).unwrap();
     assert_eq!(names(reader.select(by::owner(&config("shop", "web", |_| ())))), ["owned"]);
+    assert_eq!(names(reader.select(by::owner(&config("shop", "web", |_| ())).namespace("back"))), [""; 0]);
     let mut web = Node::default();
     web.metadata.uid = Some("uid-web".to_owned());
     assert_eq!(names(reader.select(by::owner(&web))), ["foreign", "owned"]);
