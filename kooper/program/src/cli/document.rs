@@ -9,6 +9,18 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
+/// The metadata that only a server sets.
+pub(super) const OF_SERVER: [&str; 8] = [
+    "uid",
+    "resourceVersion",
+    "creationTimestamp",
+    "generation",
+    "managedFields",
+    "selfLink",
+    "deletionTimestamp",
+    "deletionGracePeriodSeconds",
+];
+
 /// The annotation from which `kubectl apply` learns which fields were removed from a file.
 pub(super) const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 

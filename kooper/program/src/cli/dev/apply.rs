@@ -10,7 +10,7 @@ use kube::discovery::{self, Scope};
 use serde_json::{Value, json};
 use tokio::time::{sleep, timeout};
 
-use crate::cli::document::{Document, DocumentError, LAST_APPLIED};
+use crate::cli::document::{Document, DocumentError, LAST_APPLIED, OF_SERVER};
 use kooper_access::internal::crd::is_established;
 use kooper_runtime::internal::error::chain;
 
@@ -79,11 +79,12 @@ fn with_last_applied(document: &Document) -> Value {
     let mut object = document.object.clone();
     if let Some(metadata) = object["metadata"].as_object_mut() {
         // An export has those of another cluster, which would be conflicts here.
-        for of_server in ["uid", "resourceVersion", "generation", "creationTimestamp", "managedFields"] {
-            metadata.remove(of_server);
-        }
+        metadata.retain(|field, _| !OF_SERVER.contains(&field.as_str()));
     }
     if document.source.is_some() {
+        if let Some(annotations) = object["metadata"]["annotations"].as_object_mut() {
+            annotations.remove(LAST_APPLIED);
+        }
         let applied = object.to_string();
         let annotations = &mut object["metadata"]["annotations"];
         if !annotations.is_object() {

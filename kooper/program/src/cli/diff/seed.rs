@@ -5,7 +5,7 @@ use kube::core::Request;
 use kube::core::params::{GetParams, Patch, PatchParams, ValidationDirective};
 use serde_json::{Map, Value, json};
 
-use crate::cli::document::{Document, DocumentError, LAST_APPLIED};
+use crate::cli::document::{Document, DocumentError, LAST_APPLIED, OF_SERVER};
 use kooper_access::Controller;
 use kooper_runtime::ObjectKey;
 use kooper_runtime::internal::error::chain;
@@ -86,9 +86,7 @@ impl<'a> InputObject<'a> {
         }
         if let Some(metadata) = object["metadata"].as_object_mut() {
             // Of an object that was read from a cluster.
-            let stored = ["uid", "resourceVersion", "creationTimestamp", "generation", "managedFields", "selfLink"];
-            metadata.retain(|field, _| !stored.contains(&field.as_str()));
-            metadata.retain(|field, _| !["deletionTimestamp", "deletionGracePeriodSeconds"].contains(&field.as_str()));
+            metadata.retain(|field, _| !OF_SERVER.contains(&field.as_str()));
             if let Some(namespace) = self.key.namespace() {
                 metadata.insert("namespace".to_owned(), namespace.into());
             }
