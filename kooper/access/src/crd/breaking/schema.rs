@@ -264,7 +264,11 @@ impl SchemaComparison<'_> {
                 self.node(&format!("{path}.*"), &before, &after);
             }
             // They could have any value before.
-            (before, Some(Value::Object(_))) if before.is_some() || keeps(old) => {
+            (before, Some(after))
+                if after.is_object()
+                    && (before.is_some() || keeps(old))
+                    && !(keeps(&after) && after["type"].is_null()) =>
+            {
                 self.change(path, "limits the values of its fields");
             }
             (Some(_), None) if !keeps(new) => self.change(path, "no longer accepts fields of any name"),

@@ -163,7 +163,10 @@ fn fields_of_any_name_that_get_a_schema_are_compared_with_what_they_could_be() {
     ] {
         assert_eq!(texts(&old, &new), [expected], "{old} to {new}");
     }
-    for (old, new) in [(open(json!({})), map(json!(true))), (map(text()), open(json!({"b": text()})))] {
+    let any = map(json!({"x-kubernetes-preserve-unknown-fields": true}));
+    for (old, new) in
+        [(open(json!({})), map(json!(true))), (open(json!({})), any), (map(text()), open(json!({"b": text()})))]
+    {
         assert_eq!(texts(&old, &new), Vec::<String>::new(), "{old} to {new}");
     }
 }
