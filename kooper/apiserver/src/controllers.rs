@@ -72,7 +72,7 @@ fn provision(cluster: &Arc<Cluster>, namespace: &str) {
     }
 }
 
-/// The kind of an object, in the newest version that is served.
+/// The kind of an object, in one of the versions that are served.
 fn kind_of(cluster: &Cluster, place: &Place) -> Option<Arc<Kind>> {
     cluster.kinds().iter().find(|kind| kind.group == place.group && kind.resource == place.resource).cloned()
 }

@@ -404,7 +404,7 @@ mod tests {
         let advice = "run `cargo add kooper --features http-proxy`, and build the program again";
         assert!(chain(&proxy).ends_with(advice) && !chain(&proxy).contains("canary"));
         let plugin = || kube::client::AuthError::AuthExec("canary".to_owned());
-        let words = "the `auth-provider` of the user cannot be used: replace it in the kubeconfig with an exec plugin";
+        let words = "the `auth-provider` of the user cannot be used: replace one in the kubeconfig with an exec plugin";
         assert_eq!(chain(&kube::Error::Service(plugin().into())), words);
         let date = "canary".parse::<k8s_openapi::jiff::Timestamp>().expect_err("not a timestamp");
         let date = kube::client::AuthError::MalformedTokenExpirationDate(date);

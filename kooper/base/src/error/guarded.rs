@@ -69,9 +69,9 @@ fn auth(error: &AuthError) -> String {
             "the expiration time of the user's credentials is invalid: it must be an RFC 3339 timestamp".to_owned()
         }
         AuthError::MissingCommand => "the exec plugin of the user has no command".to_owned(),
-        // An unknown provider, or one without a token.
+        // An unknown provider, or one without a token; also an exec plugin, if the runtime ends while it runs.
         AuthError::AuthExec(_) => {
-            "the `auth-provider` of the user cannot be used: replace it in the kubeconfig with an exec plugin"
+            "the `auth-provider` of the user cannot be used: replace one in the kubeconfig with an exec plugin"
                 .to_owned()
         }
         AuthError::ReadTokenFile(error, _) => format!("the token file of the user cannot be read: {error}"),
