@@ -263,8 +263,8 @@ impl<K: Kind, M: 'static, S: Send + Sync + 'static> Builder<K, M, S> {
 
     /// Sets the conditions of a call: names, and expressions in CEL, which all have to be true. They replace the usual
     /// ones: no updates of an object that is being deleted that change only its status and metadata other than labels and
-    /// annotations, such as finalizers, which could be kept for ever; and for kinds that are not of Kubernetes no updates
-    /// that change neither spec, labels nor annotations, unless an object has no spec.
+    /// annotations, such as finalizers, whose removal must not fail; and for custom resources no updates that change
+    /// neither spec, labels nor annotations, unless an object has no spec.
     pub fn match_conditions<N: Into<String>, E: Into<String>>(
         mut self,
         conditions: impl IntoIterator<Item = (N, E)>,

@@ -92,7 +92,7 @@ impl Location {
     }
 }
 
-/// The fault that a test wants in place of the call.
+/// The fault that a test injects in place of the call.
 pub(super) async fn broken(location: &Location, fault: WebhookFault) -> Result<Answer, String> {
     let authority = location.url.authority().map(ToString::to_string).unwrap_or_default();
     let why = match fault {
