@@ -103,10 +103,10 @@ impl Scope<'_> {
     }
 
     fn call(&mut self, at: usize, target: Option<&Expr>, name: &str, args: &[Expr]) -> Evaluated {
-        match (name, args) {
-            ("_&&_", [left, right]) => return self.logic(left, right, false),
-            ("_||_", [left, right]) => return self.logic(left, right, true),
-            ("_?_:_", [condition, yes, no]) => {
+        match (name, args, target) {
+            ("_&&_", [left, right], _) => return self.logic(left, right, false),
+            ("_||_", [left, right], _) => return self.logic(left, right, true),
+            ("_?_:_", [condition, yes, no], _) => {
                 return match self.evaluate(condition)? {
                     Value::Bool(true) => self.evaluate(yes),
                     Value::Bool(false) => self.evaluate(no),
@@ -114,7 +114,7 @@ impl Scope<'_> {
                 };
             }
             // The alternative is evaluated where it is needed.
-            ("or" | "orValue", [alternative]) if let Some(target) = target => {
+            ("or" | "orValue", [alternative], Some(target)) => {
                 return match self.evaluate(target)? {
                     Value::Optional(None) => self.evaluate(alternative),
                     Value::Optional(Some(value)) if name == "orValue" => Ok((*value).clone()),
