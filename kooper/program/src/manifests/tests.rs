@@ -51,8 +51,7 @@ fn kinds(elected: bool, place: &Place, choices: &Choices) -> Vec<String> {
 /// Compares the documents with a file; `KOOPER_BLESS=1` writes it.
 #[test]
 fn the_documents_are_those_of_the_snapshots() {
-    let without =
-        Choices { network_policy: false, service_monitor: false, variables: Vec::new(), args: Vec::new(), ..choices() };
+    let alone = Choices { variables: Vec::new(), args: Vec::new(), ..choices() };
     let secured = Choices {
         probes: Some("[::]:8081".parse().ok()),
         security: Security {
@@ -62,7 +61,6 @@ fn the_documents_are_those_of_the_snapshots() {
             ..Security::default()
         },
         secrets: vec!["password".into()],
-        alerts: true,
         ..choices()
     };
     let usual = Choices {
@@ -70,12 +68,9 @@ fn the_documents_are_those_of_the_snapshots() {
         security: Security { reviews_tokens: true, ..Security::default() },
         ..choices()
     };
-    for (file, elected, instance, choices) in [
-        ("elected", true, Some("blue"), choices()),
-        ("alone", false, None, without),
-        ("secured", true, Some("blue"), secured),
-        ("usual", true, None, usual),
-    ] {
+    for (file, elected, instance, choices) in
+        [("alone", false, None, alone), ("secured", true, Some("blue"), secured), ("usual", true, None, usual)]
+    {
         let place = Place { reviews_tokens: choices.security.reviews_tokens, ..place(instance) };
         let documents = documents(&controllers(elected), &[], &place, &choices).expect("documents");
         let text: Vec<_> = documents.iter().map(|one| serde_saphyr::to_string(one).expect("YAML")).collect();
@@ -84,6 +79,19 @@ fn the_documents_are_those_of_the_snapshots() {
             std::fs::write(&path, &text).expect("the file can be written");
         }
         assert_eq!(std::fs::read_to_string(&path).expect("the file exists"), text, "{path}");
+    }
+}
+
+#[test]
+fn alerts_are_for_the_metrics_of_their_installation() {
+    let choices = Choices { alerts: true, ..choices() };
+    let documents = documents(&controllers(true), &[], &place(Some("blue")), &choices).expect("documents");
+    let rule = documents.iter().find(|one| one["kind"] == "PrometheusRule").expect("alerts");
+    let group = &rule["spec"]["groups"][0];
+    assert_eq!((&rule["metadata"]["name"], &group["name"]), (&"shop--blue".into(), &"shop.blue".into()));
+    for rule in group["rules"].as_array().expect("rules") {
+        let expression = rule["expr"].as_str().unwrap_or_default();
+        assert!(expression.contains(r#"{namespace="shops", job="shop--blue""#), "{expression}");
     }
 }
 
@@ -133,6 +141,7 @@ fn in_the_network_of_a_node_webhooks_have_another_port_than_the_kubelet() {
     let pod = &deployment["spec"]["template"]["spec"];
     assert_eq!((&pod["hostNetwork"], &pod["dnsPolicy"]), (&true.into(), &"ClusterFirstWithHostNet".into()));
     assert!(pod["containers"][0]["ports"].to_string().contains("9443"), "{pod}");
+    assert!(!documents.iter().any(|document| document["kind"] == "NetworkPolicy"));
 }
 
 #[test]
@@ -236,6 +245,7 @@ fn without_a_listener_there_are_no_probes_and_no_service() {
     let off = Choices { listen: None, service_monitor: false, ..choices() };
     let kinds = kinds(false, &place(None), &off);
     assert!(!kinds.contains(&"Service".to_owned()) && kinds.contains(&"NetworkPolicy".to_owned()), "{kinds:?}");
+    assert!(!kinds.contains(&"ServiceMonitor".to_owned()), "{kinds:?}");
     let documents = documents(&controllers(false), &[], &place(None), &off).expect("documents");
     let text = documents.iter().map(Value::to_string).collect::<String>();
     assert!(!text.contains("readyz") && !text.contains("null"), "{text}");
