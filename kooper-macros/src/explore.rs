@@ -56,17 +56,6 @@ mod tests {
     }
 
     #[test]
-    fn an_exploration_of_controllers() {
-        let item = quote! {
-            /// What it shows.
-            async fn a_shop_opens(cluster: Cluster) -> Result<()> {
-                Ok(())
-            }
-        };
-        insta::assert_snapshot!(expanded(quote!(shops, orders::orders), &item));
-    }
-
-    #[test]
     fn a_state_may_have_the_name_of_anything() {
         let item = quote! { async fn a_shop_opens(cluster: Cluster) {} };
         let code = expanded(quote!(shops, states = [exploration()]), &item);
@@ -76,10 +65,14 @@ mod tests {
     #[test]
     fn an_exploration_with_every_key() {
         let item = quote! {
-            async fn a_shop_opens(cluster: Cluster) {}
+            /// What it shows.
+            async fn a_shop_opens(cluster: Cluster) -> Result<()> {
+                Ok(())
+            }
         };
         let attribute = quote!(
             shops,
+            orders::orders,
             states = [small(), large()],
             ignore = ["status.opened"],
             limit = 100,

@@ -93,26 +93,16 @@ mod tests {
     }
 
     #[test]
-    fn a_test_whose_clock_is_paused() {
+    fn a_test_with_every_key() {
         let item = quote! {
             async fn a_shop_opens(cluster: Cluster) {}
         };
-        insta::assert_snapshot!(expanded(quote!(shops, start_paused = true), &item));
-    }
-
-    #[test]
-    fn a_test_with_settings() {
-        let item = quote! {
-            async fn a_shop_opens(cluster: Cluster) {}
-        };
-        insta::assert_snapshot!(expanded(quote!(shops, settings = ShopSettings { greeting: "hi".into() }), &item));
-    }
-
-    #[test]
-    fn a_test_of_a_renamed_crate() {
-        let item = quote! {
-            async fn a_shop_opens(cluster: Cluster) {}
-        };
-        insta::assert_snapshot!(expanded(quote!(crate = platform::kooper), &item));
+        let attribute = quote!(
+            shops,
+            start_paused = true,
+            settings = ShopSettings { greeting: "hi".into() },
+            crate = platform::kooper
+        );
+        insta::assert_snapshot!(expanded(attribute, &item));
     }
 }
