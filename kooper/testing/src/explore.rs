@@ -135,7 +135,7 @@ pub struct Exploration {
     make: Make,
     name: String,
     settings: GivenSettings,
-    desired: Vec<Desired>,
+    desired: Vec<Box<dyn Desired>>,
     ignored: Vec<String>,
     seed: u64,
     limit: usize,
@@ -219,7 +219,7 @@ impl Exploration {
     /// alone leads to: one changed to another, at once too, back again, and deleted
     /// and created again.
     pub fn state<K: Kind + Serialize + Clone>(mut self, object: K) -> Self {
-        self.desired.push(Desired::new(object));
+        self.desired.push(Box::new(object));
         self
     }
 

@@ -6,39 +6,24 @@ use serde::Serialize;
 use crate::Cluster;
 use kooper_runtime::{Kind, Result};
 
-type Do = Box<dyn Fn(Cluster) -> BoxFuture<'static, Result<()>> + Send + Sync>;
+/// A desired state of an object, whatever its kind.
+pub(super) trait Desired: Send + Sync {
+    fn apply<'a>(&'a self, cluster: &'a Cluster) -> BoxFuture<'a, Result<()>>;
 
-/// A desired state of an object.
-pub(super) struct Desired {
-    apply: Do,
-    delete: Do,
+    fn delete<'a>(&'a self, cluster: &'a Cluster) -> BoxFuture<'a, Result<()>>;
 }
 
-impl Desired {
-    pub(super) fn new<K: Kind + Serialize + Clone>(object: K) -> Self {
-        let other = object.clone();
-        Self {
-            apply: Box::new(move |cluster| {
-                let object = object.clone();
-                async move { Ok(cluster.apply(&object).await.map(drop)?) }.boxed()
-            }),
-            delete: Box::new(move |cluster| {
-                let object = other.clone();
-                async move {
-                    cluster.delete(&object).await?;
-                    cluster.wait_deleted(&object).await;
-                    Ok(())
-                }
-                .boxed()
-            }),
+impl<K: Kind + Serialize> Desired for K {
+    fn apply<'a>(&'a self, cluster: &'a Cluster) -> BoxFuture<'a, Result<()>> {
+        async move { Ok(cluster.apply(self).await.map(drop)?) }.boxed()
+    }
+
+    fn delete<'a>(&'a self, cluster: &'a Cluster) -> BoxFuture<'a, Result<()>> {
+        async move {
+            cluster.delete(self).await?;
+            cluster.wait_deleted(self).await;
+            Ok(())
         }
-    }
-
-    pub(super) async fn apply(&self, cluster: &Cluster) -> Result<()> {
-        (self.apply)(cluster.clone()).await
-    }
-
-    pub(super) async fn delete(&self, cluster: &Cluster) -> Result<()> {
-        (self.delete)(cluster.clone()).await
+        .boxed()
     }
 }

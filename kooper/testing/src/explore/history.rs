@@ -58,7 +58,7 @@ pub(super) struct Setting<'a> {
     pub(super) make: Make,
     pub(super) settings: GivenSettings,
     pub(super) scenario: Scenario<'a>,
-    pub(super) desired: &'a [Desired],
+    pub(super) desired: &'a [Box<dyn Desired>],
     /// Paths and kinds that the test ignores.
     pub(super) ignored: &'a [String],
     /// The controllers whose children are deleted in waves.
