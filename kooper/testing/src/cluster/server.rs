@@ -70,38 +70,28 @@ impl Server {
         let client = server.client();
         let simulation = Simulation::when_needed(&server);
         let backend = Backend::Embedded(Box::new(server));
-        Ok(Self {
-            backend,
-            namespace: "default".to_owned(),
-            client,
-            test_client,
-            controllers: Controllers::default(),
-            simulation,
-            _collection: None,
-            skips: false,
-            reported: AtomicBool::default(),
-        })
+        Ok(Self::new(backend, "default".to_owned(), [client, test_client], simulation, None))
     }
 
     async fn real() -> Result<Self> {
         let server = RealServer::shared().await?;
         let namespace = server.create_namespace().await?;
         let client = server.client(&namespace, None)?;
-        let test_client = client.clone();
         let simulation = Simulation::beside(&client, &namespace, server.has_controllers());
-        let _collection =
+        let collection =
             (!server.has_controllers()).then(|| Simulation::collecting(&client, &namespace, RealServer::is_of_tests));
-        Ok(Self {
-            backend: Backend::Real(server),
-            namespace,
-            client,
-            test_client,
-            controllers: Controllers::default(),
-            simulation,
-            _collection,
-            skips: false,
-            reported: AtomicBool::default(),
-        })
+        Ok(Self::new(Backend::Real(server), namespace, [client.clone(), client], simulation, collection))
+    }
+
+    fn new(
+        backend: Backend,
+        namespace: String,
+        [client, test_client]: [Client; 2],
+        simulation: Simulation,
+        _collection: Option<Simulation>,
+    ) -> Self {
+        let (controllers, reported) = (Controllers::default(), AtomicBool::default());
+        Self { backend, namespace, client, test_client, controllers, simulation, _collection, skips: false, reported }
     }
 
     /// Removes what would stay behind.

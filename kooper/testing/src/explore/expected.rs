@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 
 use super::difference::{Divergence, Shortened, compare};
 use super::normal::embedded;
-use super::text::{Text, agreed, common_counts, counted, number, occurs};
+use super::text::{Text, agreed, common_counts, counted, number, other_count};
 
 /// The values that a field may have.
 #[derive(Clone, Debug, PartialEq)]
@@ -144,11 +144,8 @@ impl Expected {
             (Self::Unordered(expected) | Self::Having(expected), Value::Array(items)) => {
                 let found = counted(items.iter().map(Value::to_string));
                 let is_whole = matches!(self, Self::Unordered(_));
-                let mut all = expected.keys().chain(found.keys().filter(|_| is_whole));
-                let number = |of: &BTreeMap<String, usize>, item: &String| of.get(item).copied().unwrap_or_default();
-                if let Some(item) = all.find(|item| number(expected, item) != number(&found, item)) {
-                    other(occurs(item, number(expected, item), number(&found, item)));
-                }
+                let all = expected.keys().chain(found.keys().filter(|_| is_whole));
+                other_count(all, expected, &found).into_iter().for_each(other);
             }
             (Self::Items(_) | Self::Unordered(_) | Self::Having(_), _) => other(is_instead_of("a list")),
             (Self::Embedded(expected), _) => match found.as_str().and_then(embedded) {

@@ -46,19 +46,11 @@ impl Text {
             .map(|expected| format!("has {} instead of {expected}", number(lines, "line")))
             .or_else(|| {
                 let found = counted(found.lines().map(str::to_owned));
-                self.common.iter().find_map(|(line, expected)| {
-                    let found = found.get(line).copied().unwrap_or_default();
-                    (found != *expected).then(|| occurs(line, *expected, found))
-                })
+                other_count(self.common.keys(), &self.common, &found)
             })
             .or_else(|| {
                 let (expected, found) = (self.shapes.as_ref()?, shapes(found, &self.words));
-                let mut lines = expected.keys().chain(found.keys());
-                lines.find_map(|line| {
-                    let number = |of: &BTreeMap<String, usize>| of.get(line).copied().unwrap_or_default();
-                    let (expected, found) = (number(expected), number(&found));
-                    (found != expected).then(|| occurs(line, expected, found))
-                })
+                other_count(expected.keys().chain(found.keys()), expected, &found)
             })
             .or_else(|| {
                 // A random text may be somewhat longer than another one, and much longer where lengths vary much.
@@ -106,9 +98,15 @@ pub(super) fn counted(items: impl Iterator<Item = String>) -> BTreeMap<String, u
     counts
 }
 
-/// `has … twice instead of once`, of a line or an item.
-pub(super) fn occurs(item: &str, expected: usize, found: usize) -> String {
-    format!("has `{item}` {} instead of {expected}", number(found, "time"))
+/// Describes the first of these items that does not occur as often as expected, such as `has … 2 times instead of 1`.
+pub(super) fn other_count<'a>(
+    mut items: impl Iterator<Item = &'a String>,
+    expected: &BTreeMap<String, usize>,
+    found: &BTreeMap<String, usize>,
+) -> Option<String> {
+    let count = |of: &BTreeMap<String, usize>, item: &str| of.get(item).copied().unwrap_or_default();
+    let item = items.find(|item| count(expected, item) != count(found, item))?;
+    Some(format!("has `{item}` {} instead of {}", number(count(found, item), "time"), count(expected, item)))
 }
 
 fn range(least: usize, most: usize) -> String {

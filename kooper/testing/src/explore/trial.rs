@@ -53,6 +53,18 @@ impl WriteFault {
     pub(super) fn is_retried(self) -> bool {
         matches!(self, Self::Rejected | Self::Unanswered)
     }
+
+    /// Writes what happens to each of these writes, or to all of them.
+    fn describe(self, f: &mut fmt::Formatter<'_>, each: &str, all: &str, answers: &str) -> fmt::Result {
+        match self {
+            Self::KilledBefore => write!(f, "with a crash before {each} was sent"),
+            Self::KilledUnanswered => write!(f, "with a crash after {each} was stored and before its answer arrived"),
+            Self::KilledAfter => write!(f, "with a crash after the answer to {each}"),
+            Self::Rejected => write!(f, "with {all} rejected"),
+            Self::Unanswered => write!(f, "with the {answers} to {all} lost"),
+            Self::HandedOver => write!(f, "with all shards handed over to another process after {each}"),
+        }
+    }
 }
 
 /// A fault that begins at a watch event.
@@ -135,35 +147,13 @@ impl fmt::Display for Trial {
         match self {
             Self::Undisturbed => f.write_str("without faults"),
             Self::Write { of, nth, mishap } => {
-                let nth = Ordinal(*nth);
-                match mishap {
-                    WriteFault::KilledBefore => write!(f, "with a crash before the {nth} `{of}` was sent"),
-                    WriteFault::KilledUnanswered => {
-                        write!(f, "with a crash after the {nth} `{of}` was stored and before its answer arrived")
-                    }
-                    WriteFault::KilledAfter => write!(f, "with a crash after the answer to the {nth} `{of}`"),
-                    WriteFault::Rejected => write!(f, "with the {nth} `{of}` rejected"),
-                    WriteFault::Unanswered => write!(f, "with the answer to the {nth} `{of}` lost"),
-                    WriteFault::HandedOver => {
-                        write!(f, "with all shards handed over to another process after the {nth} `{of}`")
-                    }
-                }
+                let write = format!("the {} `{of}`", Ordinal(*nth));
+                mishap.describe(f, &write, &write, "answer")
             }
+            Self::Prefix { writes: 1, mishap } => mishap.describe(f, "the first write", "the first write", "answers"),
             Self::Prefix { writes, mishap } => {
-                let (each, all) = match writes {
-                    1 => ("the first write".to_owned(), "the first write".to_owned()),
-                    _ => (format!("each of the first {writes} writes"), format!("the first {writes} writes")),
-                };
-                match mishap {
-                    WriteFault::KilledBefore => write!(f, "with a crash before {each} was sent"),
-                    WriteFault::KilledUnanswered => {
-                        write!(f, "with a crash after {each} was stored and before its answer arrived")
-                    }
-                    WriteFault::KilledAfter => write!(f, "with a crash after the answer to {each}"),
-                    WriteFault::Rejected => write!(f, "with {all} rejected"),
-                    WriteFault::Unanswered => write!(f, "with the answers to {all} lost"),
-                    WriteFault::HandedOver => write!(f, "with all shards handed over after {each}"),
-                }
+                let all = format!("the first {writes} writes");
+                mishap.describe(f, &format!("each of {all}"), &all, "answers")
             }
             Self::Event { of, nth, gap } => {
                 let nth = Ordinal(*nth);
