@@ -64,7 +64,7 @@ const KEYS: &[Key<Slot>] = &[
         name: "once",
         example: "once",
         default: "off",
-        doc: "The child is created, and nothing but its labels and the version in its owner reference is changed afterwards. The function is called only while there is no child; one that returns a list is called each time, what is missing is created, and nothing is pruned. With `adopt`, an object that exists gets the owner reference and the labels.",
+        doc: "The child is created, and nothing but its labels and the version in its owner reference is changed afterwards. The function is called only while there is no child. One that returns a list, or a child in another namespace than the owner, is called each time: what is missing is created, and nothing is pruned. With `adopt`, an object that exists gets the owner reference and the labels.",
         read: call!(once, words::flag),
         ..Key::FLAG
     },

@@ -160,14 +160,16 @@ pub fn plan(owner: &Owner, graph: &Graph, observed: &Observed) -> Plan {
 }
 
 /// The children that a slot gives to those that take it: what its function has returned in this pass, or else those
-/// that have its label. One that is being deleted is given only if there is no other.
+/// that have its label, except in other namespaces than that of the owner. One that is being deleted is given only if
+/// there is no other.
 #[must_use]
 pub fn provided<'a>(graph: &Graph, observed: &'a Observed, slot: usize) -> Vec<&'a ChildId> {
     let progress = &observed.slots[slot];
     if progress.run == Run::Returned {
         return progress.desired.iter().map(|(id, _)| id).collect();
     }
-    let labelled = || observed.children.iter().filter(|(id, child)| graph.slot_of(id, child) == Some(slot));
+    let of_owner = || observed.children.iter().filter(|(_, child)| !child.is_elsewhere);
+    let labelled = || of_owner().filter(|(id, child)| graph.slot_of(id, child) == Some(slot));
     let stays = |(_, child): &(&ChildId, &Child)| !child.is_terminating;
     let is_any = labelled().any(|child| stays(&child));
     labelled().filter(|child| !is_any || stays(child)).map(|(id, _)| id).collect()
@@ -220,6 +222,13 @@ impl<'a> Planner<'a> {
         labelled.map(|(_, id, child)| (*id, *child))
     }
 
+    /// The children that are known to be of the slot: those that its function has returned, or that have its label, except
+    /// in other namespaces.
+    fn certain(&self, slot: usize) -> impl Iterator<Item = (&'a ChildId, &'a Child)> {
+        let desired = &self.progress(slot).desired;
+        self.labelled(slot).filter(move |(id, child)| !child.is_elsewhere || desired.iter().any(|(one, _)| one == *id))
+    }
+
     fn is_wanted(&self, child: &ChildId) -> bool {
         self.wanted.binary_search(&child).is_ok()
     }
@@ -238,9 +247,9 @@ impl<'a> Planner<'a> {
         if let Err(why) = self.has_inputs(slot) {
             return SlotState::Held(why);
         }
-        // Only the function knows whether a list has all of its children.
+        // Only the function knows whether a list has all of its children, and which one elsewhere is the slot's.
         if node.spec.flags.once && node.spec.returns != Returns::Many && progress.run == Run::NotCalled {
-            let existing: Vec<_> = self.labelled(slot).collect();
+            let existing: Vec<_> = self.certain(slot).collect();
             if !existing.is_empty() {
                 return self.keep_labels(slot, &existing);
             }
@@ -436,7 +445,7 @@ impl<'a> Planner<'a> {
                     true => desired.map(|id| self.observed.external.get(id)).collect(),
                     false if progress.run == Run::NotCalled => {
                         let readable = |child: &'a Child| (!child.is_unreadable).then_some(&child.readiness);
-                        self.labelled(slot).map(|(_, child)| readable(child)).collect()
+                        self.certain(slot).map(|(_, child)| readable(child)).collect()
                     }
                     false => {
                         let is_live = |child: &&Child| !child.is_terminating && !child.is_unreadable;
@@ -453,7 +462,7 @@ impl<'a> Planner<'a> {
             SlotState::Skipped if returns != Returns::One => Ok(true),
             // It is not known which children a held list has; of a single one the last is as good.
             SlotState::Held(_) if returns != Returns::Many => {
-                let mut live = self.labelled(slot).filter(|(_, child)| !child.is_terminating);
+                let mut live = self.certain(slot).filter(|(_, child)| !child.is_terminating);
                 let is_wanted = |id| progress.run != Run::Returned || progress.desired.iter().any(|(one, _)| one == id);
                 match (live.next(), live.next()) {
                     (Some((id, child)), None) if is_wanted(id) && !child.is_unreadable => Ok(false),

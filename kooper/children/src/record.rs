@@ -193,8 +193,14 @@ fn record_of(
         is_kept: is_kept || child.labels.as_ref().is_some_and(|labels| labels.contains_key(ADOPTED)),
         is_protected: annotation.is_some_and(|value| value != "false"),
         is_apart: !controls(owner, child),
+        is_elsewhere: owner.deletion_timestamp.is_none() && is_elsewhere(owner, child),
         is_outdated: false,
     }
+}
+
+/// Returns whether a child is in another namespace than its owner, which may be cluster-scoped.
+fn is_elsewhere(owner: &ObjectMeta, child: &ObjectMeta) -> bool {
+    child.namespace.is_some() && child.namespace != owner.namespace
 }
 
 /// Returns whether the child names another version of its owner's kind than the program has. Once that version is no longer

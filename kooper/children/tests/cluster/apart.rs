@@ -12,7 +12,7 @@ use kooper_children::{SlotExt, declare};
 use kube::Api;
 use serde_json::{from_value, json};
 
-use super::{Shop, controller_of, corner, fields, ready, run_ready, run_with, writes};
+use super::{Shop, controller_of, corner, fields, is_ready, ready, run_ready, run_with, writes};
 
 pub(super) fn role(shop: &Shop) -> Result<ClusterRole> {
     let name = format!("{}-{}", shop.name_any(), shop.spec.config);
@@ -150,6 +150,39 @@ async fn a_child_elsewhere_of_another_owner_is_left_alone(cluster: Cluster) -> R
     cluster.delete(&shop).await?;
     cluster.wait_deleted(&shop).await;
     assert_eq!(configs.get("corner").await?.resource_version(), others.resource_version());
+    running.stop().await
+}
+
+fn seal(shop: &Shop) -> Result<ConfigMap> {
+    Ok(from_value(json!({"metadata": {"name": format!("{}-seal", shop.name_any())}, "data": {"by": "the function"}}))?)
+}
+
+fn print(shop: &Shop, seal: &ConfigMap) -> Result<ConfigMap> {
+    Ok(from_value(json!({"metadata": {"name": format!("{}-print", shop.name_any())}, "data": seal.data}))?)
+}
+
+/// Whoever may write there can copy the labels.
+#[kooper::test]
+async fn an_object_in_another_namespace_with_the_labels_of_a_child_is_not_taken_for_it(cluster: Cluster) -> Result<()> {
+    namespace(&cluster).await?;
+    let children = declare().child(seal.slot().once()).child(print.with((seal,))).status(fields).build()?;
+    let (running, shop) = run_ready(&cluster, controller_of(&children)?, &corner("a", false, &[])).await?;
+    let own: ConfigMap = cluster.get("corner-seal").await?.ok_or("there is no seal")?;
+    let mut forged =
+        ConfigMap { data: Some([("by".to_owned(), "a client".to_owned())].into()), ..ConfigMap::default() };
+    forged.metadata.name = Some("a".to_owned());
+    forged.metadata.namespace = Some("elsewhere".to_owned());
+    forged.labels_mut().extend(own.labels().clone());
+    forged.labels_mut().insert("kooper.rs/owner".to_owned(), shop.uid().unwrap_or_default());
+    let forged = cluster.create(&forged).await?;
+    cluster.delete(&own).await?;
+    cluster.wait("corner-seal", |seal: &ConfigMap| seal.uid() != own.uid()).await;
+    cluster.wait(&shop, is_ready).await;
+    let print: ConfigMap = cluster.get("corner-print").await?.ok_or("there is no print")?;
+    assert_eq!(print.data, own.data);
+    cluster.delete(&shop).await?;
+    cluster.wait_deleted(&shop).await;
+    cluster.wait_deleted(&forged).await;
     running.stop().await
 }
 

@@ -303,6 +303,7 @@ impl World {
                     is_kept,
                     is_protected: false,
                     is_apart: *child.resource == *APART,
+                    is_elsewhere: false,
                     is_foreign: false,
                     is_outdated: false,
                 };

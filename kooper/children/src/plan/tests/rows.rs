@@ -226,6 +226,25 @@ fn what_was_created_once_is_neither_made_nor_written_again() {
 }
 
 #[test]
+fn a_child_in_another_namespace_is_taken_by_others_only_after_the_function_has_named_it() {
+    let elsewhere = |scene: Scene| scene.child("a", "config", 0).change("a", |child| child.is_elsewhere = true);
+    let given = |scene: &Scene| provided(&scene.graph, &scene.observed, 0).into_iter().cloned().collect::<Vec<_>>();
+    let once = Flags { once: true, ..Flags::default() };
+    let forged = elsewhere(chain(once));
+    assert_eq!(forged.steps(), ["call 0"]);
+    let named = forged.returned(0, &[("a", Write::Pending)]);
+    assert_eq!((named.steps(), given(&named)), (vec!["call 1".to_owned()], vec![id("a")]));
+    let created = elsewhere(chain(once)).returned(0, &[("c", Write::Pending)]);
+    assert_eq!(created.steps(), ["apply c as config 0"]);
+    let both = elsewhere(chain(once).child("c", "config", 0));
+    assert_eq!((both.steps(), given(&both)), (vec!["call 1".to_owned()], vec![id("c")]));
+    let held = elsewhere(chain(Flags::default()).child("w", "web", 1)).run(0, Run::Waits("no address".to_owned()));
+    assert_eq!((held.steps(), given(&held)), (vec![], vec![]));
+    let both = held.child("c", "config", 0);
+    assert_eq!((both.steps(), given(&both)), (vec!["call 1".to_owned()], vec![id("c")]));
+}
+
+#[test]
 fn a_kind_that_is_not_installed_holds_its_slot_or_skips_it() {
     let absent = |flags: Flags| {
         let mut scene = Scene::new(vec![slot("monitor", &[], flags)]);

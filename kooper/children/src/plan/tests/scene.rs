@@ -30,6 +30,7 @@ impl Scene {
             is_kept: false,
             is_protected: false,
             is_apart: false,
+            is_elsewhere: false,
             is_foreign: false,
             is_outdated: false,
         };
