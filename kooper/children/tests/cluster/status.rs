@@ -1,6 +1,6 @@
 //! The status of the owner.
 
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
 use k8s_openapi::api::apps::v1::Deployment;
@@ -9,7 +9,7 @@ use kooper::apiserver::faults::Verb;
 use kooper::prelude::*;
 use kooper::testing::Cluster;
 use kooper::{Changed, ConfigError, Controller};
-use kooper_children::declare;
+use kooper_children::{SlotExt, declare};
 use serde_json::{Value, json};
 
 use super::{
@@ -125,6 +125,33 @@ async fn a_status_is_compared_with_the_stored_one_again_when_a_late_cache_has_it
     assert!(calls.load(Ordering::SeqCst) > 2, "one has received the object without the write");
     drop(frozen);
     cluster.wait(&shop, is_open(1)).await;
+    running.stop().await
+}
+
+/// The same for a status that no handler applies.
+#[kooper::test(start_paused = true)]
+async fn a_summary_is_compared_with_the_stored_one_again_when_a_late_cache_has_it(cluster: Cluster) -> Result<()> {
+    let cluster = cluster.with_timeout(Duration::from_secs(60));
+    let [is_good, polls] = [(); 2].map(|()| Arc::new(AtomicBool::new(true)));
+    let (judged, polled) = (is_good.clone(), polls.clone());
+    let slot = config.slot().ready(move |_: &ConfigMap| judged.load(Ordering::SeqCst));
+    let children = declare().child(slot).status(fields).build()?;
+    let handler = children.handler(move || {
+        let polls = polled.load(Ordering::SeqCst);
+        async move { if polls { Action::requeue_after(Duration::from_secs(20)) } else { Action::done() } }
+    });
+    let builder = Shop::controller("shops").install_crd().changed([Changed::Generation]).resync(None);
+    let (running, shop) = run_ready(&cluster, builder.handler(handler).build()?, &corner("a", false, &[])).await?;
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    let frozen = cluster.faults().freeze(Verb::Watch.of("shops.example.com"));
+    is_good.store(false, Ordering::SeqCst);
+    cluster.wait(&shop, |shop: &Shop| !is_ready(shop)).await;
+    is_good.store(true, Ordering::SeqCst);
+    polls.store(false, Ordering::SeqCst);
+    tokio::time::sleep(Duration::from_secs(40)).await;
+    assert!(!is_ready(&now(&cluster).await?), "the cache has the status from before");
+    drop(frozen);
+    cluster.wait(&shop, is_ready).await;
     running.stop().await
 }
 
