@@ -175,6 +175,30 @@ fn every_block_of_rust_is_compiled() {
     }
 }
 
+/// The names under `kooper.rs/` in a text.
+fn written(text: &str) -> impl Iterator<Item = String> {
+    let is_part = |char: char| char.is_ascii_lowercase() || char == '-';
+    let names = text.split("kooper.rs/").skip(1).map(move |rest| rest.split(|char| !is_part(char)).next());
+    names.flatten().filter(|name| !name.is_empty()).map(str::to_owned)
+}
+
+#[test]
+fn each_name_that_is_written_into_the_cluster_is_in_the_reference() {
+    fn collect(folder: &Path, found: &mut BTreeSet<String>) {
+        for entry in fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                collect(&path, found);
+            } else if path.extension().is_some_and(|extension| extension == "rs") {
+                found.extend(written(&fs::read_to_string(&path).unwrap()));
+            }
+        }
+    }
+    let mut found = BTreeSet::new();
+    SOURCES.iter().for_each(|folder| collect(&root().join(folder), &mut found));
+    assert_eq!(written(&text("docs/reference/written-to-the-cluster.md")).collect::<BTreeSet<_>>(), found);
+}
+
 /// The names of all tests in these folders.
 fn tests(folder: &Path, found: &mut BTreeSet<String>) {
     for entry in fs::read_dir(folder).unwrap() {
