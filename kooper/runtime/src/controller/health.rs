@@ -14,8 +14,8 @@ use crate::metrics::health::Probe;
 /// their state.
 ///
 /// A generated program serves it. With an `Operator` of your
-/// own, pass one to its builder and serve it with
-/// `Listener`, or from a server of your own:
+/// own, pass one to its builder, and serve it with
+/// `Listener`, or from a server of your own, after `build`:
 ///
 /// ```
 /// use kooper::{Health, Operator};
@@ -24,7 +24,7 @@ use crate::metrics::health::Probe;
 /// let operator = Operator::builder().health(health.clone());
 /// # let _ = operator;
 ///
-/// // Nothing is registered before the operator runs.
+/// // No check is registered before the operator is built.
 /// assert_eq!(health.ready().as_deref(), Ok("ok\n"));
 /// ```
 #[doc(alias = "healthz")]

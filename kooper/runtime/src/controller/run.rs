@@ -309,7 +309,7 @@ impl Runner {
         while let Err(error) = self.open().await {
             self.pause("retriever", &error, &mut failures).await;
         }
-        self.starting.over();
+        self.starting.lists(self.watching.namespaces());
         self.watching.synced(&self.controller.config.namespaces, self.process.client.clone()).await;
     }
 

@@ -5,33 +5,49 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 
 use crate::call::context::ControllerContext;
+use crate::controller::namespaces::Namespaces;
 use crate::metrics::health::Probe;
 
 /// Why a controller is not ready: it is starting, or its prerequisite is not met.
 pub(super) struct Starting {
     /// The controller: its name.
     pub(super) context: Arc<ControllerContext>,
-    /// The reason; `None` when it is ready.
-    state: Mutex<Option<String>>,
+    state: Mutex<State>,
+}
+
+enum State {
+    /// It is not ready, for this reason.
+    Waits(String),
+    /// Its caches are filled, and it is not ready afterwards either.
+    Lists(Arc<Namespaces>),
+    Over,
 }
 
 impl Starting {
     pub(super) fn new(context: &Arc<ControllerContext>) -> Self {
-        let starting = Self { context: context.clone(), state: Mutex::default() };
-        starting.begins();
-        starting
+        Self { context: context.clone(), state: Mutex::new(State::begun()) }
     }
 
     pub(super) fn begins(&self) {
-        *self.state.lock() = Some("it is starting".to_owned());
+        *self.state.lock() = State::begun();
+    }
+
+    pub(super) fn lists(&self, namespaces: Arc<Namespaces>) {
+        *self.state.lock() = State::Lists(namespaces);
     }
 
     pub(super) fn failed(&self, what: &str, error: &str) {
-        *self.state.lock() = Some(format!("`{what}` failed: {error}"));
+        *self.state.lock() = State::Waits(format!("`{what}` failed: {error}"));
     }
 
     pub(super) fn over(&self) {
-        *self.state.lock() = None;
+        *self.state.lock() = State::Over;
+    }
+}
+
+impl State {
+    fn begun() -> Self {
+        Self::Waits("it is starting".to_owned())
     }
 }
 
@@ -41,6 +57,12 @@ impl Probe for Starting {
     }
 
     fn ready(&self) -> Result<Option<String>, String> {
-        self.state.lock().as_ref().map_or(Ok(None), |reason| Err(format!("{}: {reason}", self.context.controller)))
+        let reason = match &*self.state.lock() {
+            State::Waits(reason) => reason.clone(),
+            // The checks of its watches are before this one, and have the reasons until then.
+            State::Lists(namespaces) if namespaces.has_first() => "it is starting".to_owned(),
+            State::Lists(_) | State::Over => return Ok(None),
+        };
+        Err(format!("{}: {reason}", self.context.controller))
     }
 }

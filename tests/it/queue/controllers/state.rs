@@ -1,14 +1,18 @@
 //! The state that calls share.
 
+use std::future::poll_fn;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::task::Poll;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use kooper::Controller;
+use kooper::kube::client::Body;
+use kooper::leader::LeaderElection;
 use kooper::prelude::*;
 use kooper::retriever::fixed;
 
-use crate::fixture::{Log, Start, builder, config, eventually, run};
+use crate::fixture::{Log, Start, builder, config, eventually, run, run_with};
 
 #[tokio::test(start_paused = true)]
 async fn init_runs_once_for_all_controllers_and_is_retried_when_it_fails() {
@@ -40,6 +44,47 @@ async fn init_runs_once_for_all_controllers_and_is_retried_when_it_fails() {
     eventually("both", || log.count() == 2).await;
     assert_eq!(TRIES.load(Ordering::SeqCst), 2, "one failure, one state for both");
     assert!(running.health.ready().is_ok());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_program_is_not_ready_between_its_first_list_and_the_end_of_init() {
+    let log = Log::default();
+    let seen = log.clone();
+    let init = move || {
+        seen.note("init");
+        std::future::ready(Ok::<_, kooper::BoxError>(7u8))
+    };
+    let handler = log.noting(|state: State<u8>| state.to_string());
+    let running = builder("state").retriever(fixed([config("a", "1")]).unwrap()).init(init).handler(handler).start();
+    let health = running.health.clone();
+    // It is polled between any two other tasks.
+    let first = tokio::spawn(poll_fn(move |context| {
+        if health.ready().is_ok() {
+            return Poll::Ready(log.lines());
+        }
+        context.waker().wake_by_ref();
+        Poll::Pending
+    }));
+    assert!(first.await.unwrap().contains(&"init".to_owned()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_program_is_not_ready_before_its_lease_has_been_read() {
+    let silent = tower::service_fn(|_: http::Request<Body>| {
+        std::future::pending::<Result<http::Response<Body>, kooper::BoxError>>()
+    });
+    let controller = builder("elected").leader_election(LeaderElection::new()).handler(|| async {});
+    let controller = controller.retriever(fixed([config("a", "1")]).unwrap()).build().unwrap();
+    let running = run_with(Some(Client::new(silent, "test")), [controller]);
+    let health = running.health.clone();
+    let first = tokio::spawn(poll_fn(move |context| match health.ready() {
+        Err(reasons) if !reasons.contains("has not been read yet") => {
+            context.waker().wake_by_ref();
+            Poll::Pending
+        }
+        found => Poll::Ready(found),
+    }));
+    first.await.unwrap().unwrap_err();
 }
 
 #[tokio::test(start_paused = true)]

@@ -27,6 +27,7 @@ impl Runner {
         let events = self.lease_events();
         let Some(mut elector) = self.elector(events.clone()) else { return Ok(()) };
         self.process.health.add(elector.status());
+        self.starting.over();
         // There is one elector in a run.
         drop(self.view.election.set(elector.status()));
         loop {

@@ -30,6 +30,8 @@ const RELEASE: Duration = Duration::from_millis(2500);
 impl Runner {
     /// Holds the part, works on it, and releases it.
     pub(super) async fn run_part(&self, partition: &dyn Partition, shutdown: &CancellationToken) {
+        // Without a part it is ready, too: a roll-out waits for it while other replicas hold all parts.
+        self.starting.over();
         let _waking = self.wake_granted().map(|waking| AbortOnDropHandle::new(tokio::spawn(waking.boxed())));
         let (hold, leave) = (partition.hold(shutdown.clone()), shutdown.clone());
         // Before the stop, it ends only if it panics.
