@@ -352,7 +352,7 @@ impl<K: Kind, S: Send + Sync + 'static> Builder<K, Validate, S> {
         let bind: Bind<S> = Box::new(move |inputs, _, _| {
             Box::new(move |request, admission| {
                 let new = request.object.map(decode).transpose()?;
-                let old = request.old_object.filter(|_| sources.old).map(decode).transpose()?.map(Arc::new);
+                let old = old(request, sources)?;
                 let process = inputs.as_ref().map(process).transpose()?;
                 let called = call(Context { new, old, admission, process });
                 // It was checked that the operation has an object.
@@ -385,7 +385,7 @@ impl<K: Kind + Serialize, S: Send + Sync + 'static> Builder<K, Mutate, S> {
                 let raw = request.object.ok_or("the request has no object")?;
                 let object: K = decode(raw)?;
                 let before = serde_json::to_value(&object)?;
-                let old = request.old_object.filter(|_| sources.old).map(decode).transpose()?.map(Arc::new);
+                let old = old(request, sources)?;
                 let process = inputs.as_ref().map(process).transpose()?;
                 let called = call(Context { new: Some(object), old, admission, process });
                 let called = called.ok_or("the request has no object")?;
@@ -421,6 +421,20 @@ fn verdict(result: Result<Patch, BoxError>) -> Result<Verdict, BoxError> {
             Some(denied) => Ok(Verdict::Denied(denied.clone())),
             None => Err(error),
         },
+    }
+}
+
+/// The object before the request, if the function takes it. One that does not decode can be corrected, but not deleted, as
+/// the function may protect it.
+fn old<K: DeserializeOwned>(request: &Request<'_>, sources: ArgumentSources) -> Result<Option<Arc<K>>, BoxError> {
+    let Some(raw) = request.old_object.filter(|_| sources.old) else { return Ok(None) };
+    match decode(raw) {
+        Ok(old) => Ok(Some(Arc::new(old))),
+        Err(error) if request.operation == Operation::Update => {
+            tracing::warn!("{error}; its update is checked as if it had not existed");
+            Ok(None)
+        }
+        Err(error) => Err(format!("{error}; correct the stored object, then delete it").into()),
     }
 }
 

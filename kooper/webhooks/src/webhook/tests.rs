@@ -3,6 +3,7 @@ use std::sync::Arc;
 use k8s_openapi::api::admissionregistration::v1::ValidatingWebhookConfiguration;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kooper_access::{Settings, State};
+use serde_json::json;
 
 use super::*;
 use crate::admission::{Admission, Operation};
@@ -53,6 +54,39 @@ fn a_function_that_decides_on_deletions_takes_an_object_that_may_be_absent() {
         object
     }
     assert!(problem(mutate.function(fill).build()).contains("cannot be changed"));
+}
+
+/// Decides on a request about an object whose stored state does not decode.
+async fn decided(webhook: &Webhook, operation: Operation) -> Result<bool, String> {
+    let object = (operation == Operation::Update).then(|| json!({"metadata": {"name": "a"}}));
+    let request = json!({
+        "uid": "1", "operation": operation.name(), "name": "a", "namespace": "shops", "userInfo": {}, "object": object,
+        "oldObject": {"metadata": {"name": "a", "namespace": "shops"}, "data": {"one": 1}},
+        "kind": {"group": "", "version": "v1", "kind": "ConfigMap"},
+    });
+    let body = json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request}).to_string();
+    let request = Request::parse(body.as_bytes()).expect("a review");
+    let decided = match webhook.decide(&request, Admission::from(request.info(&webhook.rules.kind))) {
+        Ok(decision) => decision.await,
+        Err(error) => Err(error),
+    };
+    decided.map(|verdict| matches!(verdict, Verdict::Allowed(_))).map_err(|error| error.to_string())
+}
+
+#[tokio::test]
+async fn a_stored_object_that_does_not_decode_can_be_corrected_and_is_deleted_only_if_no_function_takes_it() {
+    async fn keep(_: Option<Arc<ConfigMap>>, old: Option<Arc<ConfigMap>>) -> Result<(), Denied> {
+        old.map_or(Ok(()), |_| Err(Denied::new("it is kept")))
+    }
+    async fn free(_: Option<Arc<ConfigMap>>) {}
+    let operations = [Operation::Update, Operation::Delete];
+    let keep = described().operations(operations).function(keep).build().expect("a webhook");
+    assert_eq!(decided(&keep, Operation::Update).await, Ok(true));
+    let failed = decided(&keep, Operation::Delete).await.expect_err("it may be protected");
+    assert!(failed.starts_with("object shops/a is not a valid ConfigMap: data.one: expected a string"), "{failed}");
+    assert!(failed.ends_with("; correct the stored object, then delete it"), "{failed}");
+    let free = described().operations(operations).function(free).build().expect("a webhook");
+    assert_eq!(decided(&free, Operation::Delete).await, Ok(true));
 }
 
 #[test]
