@@ -226,9 +226,17 @@ impl Uninstall<'_> {
 
     /// Deletes the configurations of the webhooks.
     async fn unregister(&self) -> Result<(), BoxError> {
-        let say = once();
-        let request = || webhooks::unregister(self.invocation, &self.place, &self.client, &say);
-        self.repeat("the configurations of the webhooks cannot be deleted", request).await
+        let (say, failure) = (once(), "the configurations of the webhooks cannot be deleted");
+        if webhooks::has_any(self.invocation)? {
+            let request = || webhooks::unregister(self.invocation, &self.place, &self.client, &say);
+            return self.repeat(failure, request).await;
+        }
+        // The hook of a chart has no permission for them.
+        if self.connection.in_pod {
+            return Ok(());
+        }
+        let request = || installed::unregister(&self.client, &self.place, self.invocation.settings.dry_run, &say);
+        self.repeat(failure, request).await
     }
 
     /// Stops the Deployment of the installation: it would set finalizers again.

@@ -1,13 +1,14 @@
-//! The Deployments and pods of installations.
+//! The Deployments and pods of installations, and the webhooks of their earlier versions.
 
 use std::collections::BTreeSet;
 
+use k8s_openapi::api::admissionregistration::v1::{MutatingWebhookConfiguration, ValidatingWebhookConfiguration};
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::Pod;
 use kooper_access::Controller;
 use kooper_runtime::internal::error::refusal::{is_missing, unless_missing};
-use kube::api::{Api, DynamicObject, ListParams, Patch, PatchParams};
+use kube::api::{Api, DeleteParams, DynamicObject, ListParams, Patch, PatchParams};
 use kube::{Client, ResourceExt};
 use serde_json::json;
 
@@ -24,6 +25,29 @@ pub(super) async fn deployment(client: &Client, place: &Place) -> kube::Result<O
     let is_ours = |one: &DynamicObject| one.labels().get(INSTALLATION) == Some(&place.account());
     let runs = |one: &DynamicObject| one.data["spec"]["replicas"] != 0;
     Ok(found.filter(is_ours).map(|one| (one.name_any(), runs(&one))))
+}
+
+/// Deletes the configurations of the webhooks of an earlier version, if they can be read. `say` prints each step.
+pub(super) async fn unregister(
+    client: &Client,
+    place: &Place,
+    dry_run: bool,
+    say: impl Fn(&str, String),
+) -> kube::Result<()> {
+    let instance = place.installation.instance.iter().map(|instance| format!(".{instance}"));
+    // As in `kooper_webhooks`, which a program without webhooks need not contain.
+    let name = format!("{}--webhooks.{}{}", place.installation.program, place.namespace, instance.collect::<String>());
+    for resource in [untyped::<ValidatingWebhookConfiguration>(), untyped::<MutatingWebhookConfiguration>()] {
+        let api: Api<DynamicObject> = Api::all_with(client.clone(), &resource);
+        if unless_forbidden(unless_missing(api.get_metadata(&name).await))?.flatten().is_none() {
+            continue;
+        }
+        say("delete", format!("{} {name}", resource.kind));
+        if !dry_run {
+            unless_missing(api.delete(&name, &DeleteParams::default()).await)?;
+        }
+    }
+    Ok(())
 }
 
 /// Scales a Deployment to zero.

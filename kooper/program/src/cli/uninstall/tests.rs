@@ -1,6 +1,10 @@
 #[cfg(feature = "webhooks")]
 mod webhooks;
 
+use std::cell::RefCell;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use http::Method;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kooper_access::KindExt;
@@ -85,5 +89,30 @@ async fn a_deployment_that_a_webhook_or_a_proxy_keeps_running_is_not_taken_for_a
         let client = responses::client("shops", move |_| response.clone());
         assert_eq!(message(installed::stop(&client, &place, "shop").await).as_deref(), ended);
         assert_eq!(message(definitions::get(&client, "shop").await).as_deref(), ended);
+    }
+}
+
+#[tokio::test]
+async fn the_configurations_of_an_earlier_version_are_deleted_by_one_without_webhooks() {
+    let place = Place::shop(Some("blue"), "shops");
+    let names = ["ValidatingWebhookConfiguration", "MutatingWebhookConfiguration"]
+        .map(|kind| format!("delete {kind} shop--webhooks.shops.blue"));
+    for (response, is_found) in [
+        ((200, json!({"metadata": {"name": "shop--webhooks.shops.blue"}})), true),
+        (responses::missing("shop--webhooks.shops.blue"), false),
+        (responses::rejection(403, "no"), false),
+    ] {
+        let (deletions, steps) = (Arc::<AtomicUsize>::default(), RefCell::new(Vec::new()));
+        let counted = deletions.clone();
+        let client = responses::client("shops", move |request| {
+            counted.fetch_add(usize::from(request.method() == Method::DELETE), Ordering::Relaxed);
+            response.clone()
+        });
+        let say = |step: &str, what: String| steps.borrow_mut().push(format!("{step} {what}"));
+        for (dry_run, expected) in [(true, 0), (false, if is_found { 2 } else { 0 })] {
+            installed::unregister(&client, &place, dry_run, say).await.expect("nothing fails");
+            assert_eq!(steps.take(), if is_found { names.to_vec() } else { Vec::new() });
+            assert_eq!(deletions.load(Ordering::Relaxed), expected);
+        }
     }
 }
