@@ -235,6 +235,17 @@ fn read(files: &[PathBuf], origin: &'static str) -> Result<Kubeconfig, ConnectEr
         for context in next.contexts.iter_mut().filter_map(|named| named.context.as_mut()) {
             context.namespace = context.namespace.take().filter(|name| !name.is_empty());
         }
+        for cluster in next.clusters.iter_mut().filter_map(|named| named.cluster.as_mut()) {
+            let data = cluster.certificate_authority_data.take();
+            cluster.certificate_authority_data = data.filter(|data| !data.is_empty());
+        }
+        for user in next.auth_infos.iter_mut().filter_map(|named| named.auth_info.as_mut()) {
+            user.client_certificate_data = user.client_certificate_data.take().filter(|data| !data.is_empty());
+            // The key is a secret, which only its serialization exposes.
+            if serde_json::to_value(&*user).is_ok_and(|user| user["client-key-data"] == "") {
+                user.client_key_data = None;
+            }
+        }
         merged = merged.merge(next).map_err(failed)?;
     }
     Ok(merged)

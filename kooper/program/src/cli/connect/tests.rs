@@ -175,6 +175,17 @@ async fn a_certificate_authority_that_cannot_be_read_is_reported() {
 }
 
 #[tokio::test]
+async fn empty_certificates_and_keys_count_as_unset() {
+    let directory = Directory::new();
+    let text = KUBECONFIG.replace("certificate-authority: absent.crt", "certificate-authority-data: ''");
+    let text = text.replace("token: secret", "token: secret, client-certificate-data: '', client-key-data: ''");
+    let places = KubeconfigSources { flag: Some(directory.file("config", &text)), ..nowhere() };
+    let config = places.config(Some("near".to_owned())).await.expect("a valid configuration");
+    let user = config.auth_info;
+    assert!(config.root_cert.is_none() && user.client_certificate_data.is_none() && user.client_key_data.is_none());
+}
+
+#[tokio::test]
 async fn a_token_file_with_a_line_break_is_an_error_before_anything_is_sent() {
     let directory = Directory::new();
     let token = directory.file("token", "canary\n").display().to_string();
