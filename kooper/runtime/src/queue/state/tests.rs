@@ -1,6 +1,4 @@
-use std::collections::{BTreeMap, BTreeSet};
-
-use proptest::prelude::*;
+use std::collections::BTreeMap;
 
 use super::*;
 use crate::backoff::Backoff;
@@ -8,8 +6,8 @@ use crate::queue::QueueCounts;
 
 mod debounce;
 mod failing;
+mod histories;
 mod inspect;
-mod model;
 mod priorities;
 mod reasons;
 mod writes;
@@ -370,117 +368,6 @@ fn forgetting_a_key_removes_all_its_state() {
     let now = queue.now;
     queue.state.forget(&key("a"), now);
     assert_eq!((queue.state.known(), queue.wait()), (0, None));
-}
-
-#[derive(Debug, Clone)]
-enum Op {
-    Add(u8, Lane, Reason),
-    AddAfter(u8, u64),
-    Take,
-    Finish(u8, Completion),
-    Forget(u8),
-    Advance(u64),
-}
-
-fn op() -> impl Strategy<Value = Op> {
-    let lane = prop_oneof![Just(Lane::Event), Just(Lane::Retry), Just(Lane::Background)];
-    let completion = prop_oneof![
-        Just(Completion::Success(None)),
-        (1u64..3000).prop_map(|delay| Completion::Success(Some(ms(delay)))),
-        Just(Completion::Failure),
-        (1u64..3000).prop_map(|delay| Completion::FailureAfter(ms(delay))),
-        (1u64..3000).prop_map(|delay| Completion::Paused(ms(delay))),
-        (0u64..2).prop_map(Completion::Forbidden),
-        Just(Completion::FailureForGood),
-        Just(Completion::Skipped),
-        Just(Completion::Refused),
-        Just(Completion::Gone),
-    ];
-    let reason =
-        prop_oneof![Just(Reason::External), Just(Reason::Modified), Just(Reason::Resync), Just(Reason::Deleted)];
-    prop_oneof![
-        4 => (0u8..5, lane, reason).prop_map(|(key, lane, reason)| Op::Add(key, lane, reason)),
-        1 => (0u8..5, 0u64..2000).prop_map(|(key, delay)| Op::AddAfter(key, delay)),
-        4 => Just(Op::Take),
-        4 => (0u8..5, completion).prop_map(|(key, completion)| Op::Finish(key, completion)),
-        1 => (0u8..5).prop_map(Op::Forget),
-        2 => (0u64..1500).prop_map(Op::Advance),
-    ]
-}
-
-proptest! {
-    #![proptest_config(ProptestConfig { cases: 2000, ..ProptestConfig::default() })]
-
-    /// Every add is followed by a run that starts after it, a key has at most one
-    /// run at a time, and no state is left at the end.
-    #[test]
-    fn no_add_is_lost_and_no_key_has_two_runs_at_once(ops in prop::collection::vec(op(), 0..120), resync: bool, limited: bool, debounced: bool) {
-        let mut queue = TimedQueue::new(QueueOptions {
-            resync: resync.then(|| ms(4_000)),
-            retries: limited.then_some(1),
-            retry_rate: (5, 2),
-            debounce: debounced.then(|| ms(700)),
-            ..options()
-        });
-        let (mut running, mut added, mut delayed) = (BTreeSet::<String>::new(), BTreeSet::new(), BTreeSet::new());
-        for op in ops {
-            match op {
-                Op::Add(n, lane, reason) => {
-                    queue.add(&n.to_string(), lane, reason);
-                    added.insert(n.to_string());
-                }
-                Op::AddAfter(n, delay) => {
-                    queue.state.add_after(&key(&n.to_string()), ms(delay), queue.now);
-                    delayed.insert(n.to_string());
-                }
-                Op::Take => if let Some(name) = queue.name() {
-                    prop_assert!(running.insert(name.clone()), "two workers process {}", name);
-                    added.remove(&name);
-                    delayed.remove(&name);
-                },
-                Op::Finish(n, completion) => {
-                    queue.finish(&n.to_string(), completion);
-                    if running.remove(&n.to_string()) && completion == Completion::Gone {
-                        delayed.remove(&n.to_string());
-                    }
-                }
-                Op::Forget(n) => {
-                    queue.state.forget(&key(&n.to_string()), queue.now);
-                    delayed.remove(&n.to_string());
-                }
-                Op::Advance(by) => queue.now += ms(by),
-            }
-            let places = queue.state.entries.iter().filter(|entry| entry.queued().is_some()).count();
-            prop_assert_eq!(places, queue.state.ready());
-        }
-        for name in std::mem::take(&mut running) {
-            queue.finish(&name, Completion::Success(None));
-        }
-        added.append(&mut delayed);
-        let deadline = queue.now + Duration::from_secs(120);
-        while !added.is_empty() {
-            prop_assert!(queue.wait().is_some() && queue.now < deadline, "never run: {:?}", added);
-            while let Some(name) = queue.name() {
-                added.remove(&name);
-                queue.finish(&name, Completion::Success(None));
-            }
-        }
-        for n in 0..5u8 {
-            queue.event(&n.to_string());
-        }
-        while queue.state.known() > 0 {
-            while let Some(name) = queue.name() {
-                queue.finish(&name, Completion::Success(None));
-                queue.state.forget(&key(&name), queue.now);
-            }
-            if queue.state.known() > 0 {
-                prop_assert!(queue.wait().is_some());
-            }
-        }
-        let left = queue.state.ready.len() + queue.state.delayed.len() + queue.state.retries.len() + queue.state.resyncs.len() + queue.state.debounced.len();
-        prop_assert_eq!((queue.wait(), queue.state.forbidden.is_empty()), (None, true));
-        prop_assert_eq!(left, 0);
-    }
 }
 
 #[test]

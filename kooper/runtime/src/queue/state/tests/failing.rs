@@ -1,5 +1,7 @@
 //! Failing keys: when they run again.
 
+use std::collections::BTreeSet;
+
 use super::*;
 
 fn secs(secs: u64) -> Duration {

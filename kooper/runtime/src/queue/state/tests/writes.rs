@@ -1,6 +1,7 @@
 //! The writes of a key's calls, and their events.
 
 use k8s_openapi::api::core::v1::ConfigMap;
+use proptest::prelude::*;
 
 use super::super::super::writes::{CacheRef, CachedKey, TIMEOUT};
 use super::*;
