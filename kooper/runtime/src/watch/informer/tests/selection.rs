@@ -14,6 +14,12 @@ pub(super) struct Uids {
     changes: watch::Sender<u64>,
     left: AtomicU64,
     pub(super) asked: AtomicU32,
+    /// The number of objects that were sent, but are not selected.
+    dropped: AtomicU32,
+    /// What the cache has, or may not list.
+    listed: AtomicU64,
+    /// What is not waited for.
+    tried: AtomicU64,
 }
 
 impl Uids {
@@ -54,73 +60,34 @@ impl CacheSelection for Uids {
         self.selected.lock().is_empty()
     }
 
+    fn dropped(&self) {
+        self.dropped.fetch_add(1, Ordering::SeqCst);
+    }
+
+    fn listed(&self, joined: u64) {
+        self.listed.store(joined, Ordering::SeqCst);
+        self.tried(joined);
+    }
+
+    fn tried(&self, joined: u64) {
+        self.tried.store(joined, Ordering::SeqCst);
+    }
+
     fn changes(&self) -> watch::Receiver<u64> {
         self.changes.subscribe()
     }
 }
 
-/// Selects odd versions.
-#[derive(Default)]
-struct Odd(watch::Sender<u64>);
+/// Selects objects by a function, which may change the selection.
+struct ByFunction<F>(F, watch::Sender<u64>);
 
-impl CacheSelection for Odd {
+impl<F: Fn(&Object, &watch::Sender<u64>) -> bool + Send + Sync> CacheSelection for ByFunction<F> {
     fn selects(&self, object: &Object) -> bool {
-        object.version().parse::<u64>().is_ok_and(|version| version % 2 == 1)
-    }
-
-    fn changes(&self) -> watch::Receiver<u64> {
-        self.0.subscribe()
-    }
-}
-
-/// While an object with this version is read, it leaves the selection and joins it again, once.
-struct Regained(&'static str, watch::Sender<u64>);
-
-impl CacheSelection for Regained {
-    fn selects(&self, object: &Object) -> bool {
-        let leaves = object.version() == self.0 && *self.1.borrow() == 0;
-        if leaves {
-            self.1.send_replace(1);
-        }
-        !leaves
+        (self.0)(object, &self.1)
     }
 
     fn changes(&self) -> watch::Receiver<u64> {
         self.1.subscribe()
-    }
-}
-
-/// When `b` is asked for the second time, another object joins the selection.
-#[derive(Default)]
-struct JoinedLate(AtomicU32, watch::Sender<u64>);
-
-impl CacheSelection for JoinedLate {
-    fn selects(&self, object: &Object) -> bool {
-        if object.uid() == "b" && self.0.fetch_add(1, Ordering::SeqCst) == 1 {
-            self.1.send_replace(1);
-        }
-        true
-    }
-
-    fn changes(&self) -> watch::Receiver<u64> {
-        self.1.subscribe()
-    }
-}
-
-/// Counts the objects that were sent, but are not selected.
-struct Counted(Arc<Uids>, AtomicU32);
-
-impl CacheSelection for Counted {
-    fn selects(&self, object: &Object) -> bool {
-        self.0.selects(object)
-    }
-
-    fn dropped(&self) {
-        self.1.fetch_add(1, Ordering::SeqCst);
-    }
-
-    fn changes(&self) -> watch::Receiver<u64> {
-        self.0.changes()
     }
 }
 
@@ -206,7 +173,8 @@ async fn an_object_whose_name_another_object_takes_was_deleted_although_that_one
 async fn an_object_that_has_changed_so_that_it_is_not_selected_counts_as_deleted() {
     let script =
         Script::default().list(page("3", &[("a", "1")])).open_watch(vec![modified("a", "4"), modified("b", "5")]);
-    let run = script.run_selecting(false, Arc::new(Odd::default()));
+    let selects = |object: &Object, _: &watch::Sender<u64>| object.version() != "4";
+    let run = script.run_selecting(false, Arc::new(ByFunction(selects, watch::Sender::new(0))));
     run.until_seen(&[("b", "5")]).await;
     assert_eq!(*run.seen.log.lock(), ["initial a", "deleted a", "added b"]);
 }
@@ -223,8 +191,16 @@ async fn an_object_that_leaves_and_joins_again_during_a_list_is_not_deleted() {
         .watch(vec![added("a", "1"), added("b", "2"), bookmark("3", true), Err(expired())])
         .open_watch(vec![added("a", "1"), added("b", "5"), bookmark("6", true)])
         .open_watch(vec![added("a", "1"), added("b", "5"), bookmark("6", true)]);
+    // While `b` is read, it leaves the selection and joins it again, once.
+    let selects = |object: &Object, changes: &watch::Sender<u64>| {
+        let leaves = object.version() == "5" && *changes.borrow() == 0;
+        if leaves {
+            changes.send_replace(1);
+        }
+        !leaves
+    };
     for (script, streaming) in [(listed, false), (streamed, true)] {
-        let run = script.run_selecting(streaming, Arc::new(Regained("5", watch::Sender::new(0))));
+        let run = script.run_selecting(streaming, Arc::new(ByFunction(selects, watch::Sender::new(0))));
         run.until_seen(&[("a", "1"), ("b", "5")]).await;
         let mut log = run.seen.log.lock().clone();
         log[..2].sort_unstable();
@@ -241,7 +217,14 @@ fn without_b(third: Listing) -> RunningInformer {
         .open_watch(vec![])
         .list(third)
         .open_watch(vec![]);
-    script.run_selecting(false, Arc::new(JoinedLate::default()))
+    let asked = AtomicU32::new(0);
+    let selects = move |object: &Object, changes: &watch::Sender<u64>| {
+        if object.uid() == "b" && asked.fetch_add(1, Ordering::SeqCst) == 1 {
+            changes.send_replace(1);
+        }
+        true
+    };
+    script.run_selecting(false, Arc::new(ByFunction(selects, watch::Sender::new(0))))
 }
 
 #[tokio::test(start_paused = true)]
@@ -277,12 +260,11 @@ async fn each_unselected_object_that_is_sent_counts_once_and_a_known_one_does_no
     let script = Arc::new(script);
     let retriever = Arc::new(Outdated(scripted(&script, false)));
     let uids = Uids::of(&["a", "b"]);
-    let counted = Arc::new(Counted(uids.clone(), AtomicU32::new(0)));
-    let run = run_selecting(script, retriever, Some(counted.clone()));
+    let run = run_selecting(script, retriever, Some(uids.clone()));
     run.until_seen(&[("a", "1"), ("b", "6")]).await;
     uids.lose(&["a"]);
     run.until_seen(&[("b", "7")]).await;
-    assert_eq!(counted.1.load(Ordering::SeqCst), 2, "`c` was listed, and then modified");
+    assert_eq!(uids.dropped.load(Ordering::SeqCst), 2, "`c` was listed, and then modified");
 }
 
 /// A retriever whose watches would send fewer objects whenever the selection has changed.
@@ -319,28 +301,6 @@ async fn when_objects_leave_a_watch_that_sends_fewer_is_resumed_without_a_list()
     assert_eq!(*run.script.listed.lock(), 1);
 }
 
-/// Notes what the cache has, or may not list, and what is not waited for.
-struct Reported(Arc<Uids>, AtomicU64, AtomicU64);
-
-impl CacheSelection for Reported {
-    fn selects(&self, object: &Object) -> bool {
-        self.0.selects(object)
-    }
-
-    fn changes(&self) -> watch::Receiver<u64> {
-        self.0.changes()
-    }
-
-    fn listed(&self, joined: u64) {
-        self.1.store(joined, Ordering::SeqCst);
-        self.tried(joined);
-    }
-
-    fn tried(&self, joined: u64) {
-        self.2.store(joined, Ordering::SeqCst);
-    }
-}
-
 #[tokio::test(start_paused = true)]
 async fn what_joins_while_a_kind_is_refused_is_not_waited_for_until_the_next_attempt() {
     let refused = || RetrieveError::Forbidden("pods is forbidden".to_owned());
@@ -349,10 +309,9 @@ async fn what_joins_while_a_kind_is_refused_is_not_waited_for_until_the_next_att
     let listed = (0..20).fold(listed, |script, _| script.opening(Err(refused())));
     for (script, reported) in [(never_listed, (2, 2)), (listed, (1, 2))] {
         let (uids, script) = (Uids::of(&["a"]), Arc::new(script));
-        let selection = Arc::new(Reported(uids.clone(), AtomicU64::new(0), AtomicU64::new(0)));
         let retriever = scripted(&script, false);
-        let _run = run_selecting(script, retriever, Some(selection.clone()));
-        let now = || (selection.1.load(Ordering::SeqCst), selection.2.load(Ordering::SeqCst));
+        let _run = run_selecting(script, retriever, Some(uids.clone()));
+        let now = || (uids.listed.load(Ordering::SeqCst), uids.tried.load(Ordering::SeqCst));
         // The pauses have become long.
         tokio::time::sleep(Duration::from_secs(60)).await;
         assert_eq!(now(), (1, 1));
