@@ -148,11 +148,7 @@ impl<T, V> Clone for Access<T, V> {
     }
 }
 
-impl<T, V> std::fmt::Debug for Access<T, V> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Access").field("controller", &self.controller).field("call", &self.call).finish()
-    }
-}
+kooper_runtime::internal::debug_fields! { Access<T, V> { controller, call } }
 
 // Recommended, so that the compiler names a kind that does not have the verb.
 impl<O, S, T: 'static, V: Verb<T, M>, M> Argument<O, S, (T, M)> for Access<T, V> {
@@ -161,12 +157,7 @@ impl<O, S, T: 'static, V: Verb<T, M>, M> Argument<O, S, (T, M)> for Access<T, V>
     }
 
     fn extract(context: &Context<O, S>) -> Self {
-        Self {
-            controller: context.controller.clone(),
-            call: Some(context.call.clone()),
-            exclusive: false,
-            kind: PhantomData,
-        }
+        Self { call: Some(context.call.clone()), ..Self::of(&context.controller) }
     }
 }
 

@@ -404,8 +404,4 @@ pub fn is_established(crd: &CustomResourceDefinition) -> Result<(), String> {
     if state(crd.status.as_ref(), &mut last)? { Ok(()) } else { Err(last) }
 }
 
-impl std::fmt::Debug for Installer {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Installer").field("advice", &self.advice).field("version", &self.version).finish()
-    }
-}
+kooper_runtime::internal::debug_fields! { Installer { advice, version } }

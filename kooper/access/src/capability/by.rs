@@ -12,7 +12,6 @@
 //! }
 //! ```
 
-use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
@@ -230,13 +229,4 @@ impl<T> Selection<T> {
     }
 }
 
-impl<T> fmt::Debug for Selection<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Selection")
-            .field("namespace", &self.namespace)
-            .field("equal", &self.equal)
-            .field("selector", &self.selector)
-            .field("index", &self.index)
-            .finish()
-    }
-}
+kooper_runtime::internal::debug_fields! { Selection<T> { namespace, equal, selector, index } }
