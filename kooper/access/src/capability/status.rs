@@ -11,7 +11,7 @@ use super::grant::MayWriteStatus;
 use super::has_status::HasStatus;
 use super::request::{Operation, ResourceClient};
 use super::statuses::{KnownStatus, ReservedStatus, Statuses};
-use super::write::{key_of, version_of};
+use super::write::version_of;
 use super::{Access, Request};
 
 impl<T: Kind, V> Access<T, V> {
@@ -80,7 +80,7 @@ impl<T: Kind, V> Access<T, V> {
         };
         let before = object.status().map(encode).transpose().map(Option::unwrap_or_default);
         let wanted = before.and_then(|before| Ok((before, encode(status)?)));
-        let (objects, key) = (self.objects(), key_of(object));
+        let (objects, key) = (self.objects(), ObjectKey::of(object));
         let (uid, omits_lists) = (object.meta().uid.clone().unwrap_or_default(), T::OMITS_EMPTY_LISTS);
         Box::pin(async move {
             let (before, wanted) = wanted?;
@@ -112,7 +112,7 @@ impl<T: Kind, V> Access<T, V> {
         V: MayWriteStatus<T>,
     {
         let before = object.status().map(serde_json::to_value).transpose();
-        let (objects, key) = (self.objects(), key_of(object));
+        let (objects, key) = (self.objects(), ObjectKey::of(object));
         let (uid, omits_lists) = (object.meta().uid.clone().unwrap_or_default(), T::OMITS_EMPTY_LISTS);
         let version = Some(object.meta().resource_version.clone().unwrap_or_default());
         Box::pin(async move {
@@ -143,7 +143,7 @@ impl<T: Kind, V> Access<T, V> {
         let objects = self.objects();
         Box::pin(async move {
             let manager = objects.controller.field_manager();
-            objects.send(&key_of(object), Operation::Patch(patch, manager)).await.map(drop)
+            objects.send(&ObjectKey::of(object), Operation::Patch(patch, manager)).await.map(drop)
         })
     }
 }

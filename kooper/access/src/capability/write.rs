@@ -130,7 +130,7 @@ impl<T: Kind, V> Access<T, V> {
         };
         let objects = self.objects();
         Box::pin(async move {
-            let key = key_of(object);
+            let key = ObjectKey::of(object);
             answered(objects.send(&key, Operation::Patch(patch, objects.controller.field_manager())).await?, &key)
         })
     }
@@ -161,7 +161,7 @@ impl<T: Kind, V> Access<T, V> {
         let preconditions = Preconditions { uid: object.meta().uid.clone(), resource_version: None };
         let objects = self.objects();
         let params = DeleteParams::default().preconditions(preconditions);
-        Box::pin(async move { objects.delete(&key_of(object), params).await })
+        Box::pin(async move { objects.delete(&ObjectKey::of(object), params).await })
     }
 
     /// Deletes this object if it has not changed since it was read. It is not an
@@ -178,7 +178,7 @@ impl<T: Kind, V> Access<T, V> {
         Box::pin(async move {
             let (uid, version) = (object.meta().uid.clone(), version_of(object)?);
             let preconditions = Preconditions { uid, resource_version: Some(version) };
-            objects.delete(&key_of(object), DeleteParams::default().preconditions(preconditions)).await
+            objects.delete(&ObjectKey::of(object), DeleteParams::default().preconditions(preconditions)).await
         })
     }
 
@@ -211,7 +211,7 @@ impl<T: Kind, V> Access<T, V> {
         V: MayEvict<T>,
     {
         let objects = self.objects();
-        let (key, uid) = (key_of(pod), pod.meta().uid.clone());
+        let (key, uid) = (ObjectKey::of(pod), pod.meta().uid.clone());
         Box::pin(async move {
             let uid = uid.ok_or_else(|| {
                 AccessError::wrong(format!("the pod `{key}` has no uid: evict a pod that was read from the API server"))
@@ -265,15 +265,10 @@ pub(super) fn received<O>(object: Option<O>, kind: &str, key: &ObjectKey) -> Res
 pub(super) fn version_of<T: Kind>(object: &T) -> Result<String, AccessError> {
     let version = object.meta().resource_version.clone().filter(|version| !version.is_empty());
     version.ok_or_else(|| {
-        let (kind, key) = (T::kind(&()), key_of(object));
+        let (kind, key) = (T::kind(&()), ObjectKey::of(object));
         AccessError::wrong(format!(
             "{kind} `{key}` has no resource version, so it is not known whether it has changed: pass an object that was \
              read from the API server"
         ))
     })
-}
-
-pub(super) fn key_of<T: Kind>(object: &T) -> ObjectKey {
-    let meta = object.meta();
-    ObjectKey::new(meta.namespace.as_deref(), meta.name.as_deref().unwrap_or_default())
 }
