@@ -36,10 +36,6 @@ fn applied(ports: &Value) -> Value {
     json!({"metadata": {"name": "web"}, "spec": {"ports": ports}})
 }
 
-fn patch_of(live: &Value, wanted: &Value, entries: &[Foreign]) -> Value {
-    removal(live, Some(wanted), entries)
-}
-
 fn shown(entries: &[Foreign]) -> Vec<&str> {
     entries.iter().map(|entry| entry.shown.as_str()).collect()
 }
@@ -54,7 +50,7 @@ fn only_the_entry_with_the_duplicate_value_is_a_cause() {
     let causes = Comparison::new(&wanted, &live, OURS).causes(&[DUPLICATE]);
     assert_eq!(shown(&causes), ["spec.ports[port=81,protocol=TCP]"]);
     assert_eq!(causes[0].manager, "kubectl-patch");
-    let patch = patch_of(&live, &wanted, &causes);
+    let patch = removal(&live, Some(&wanted), &causes);
     assert_eq!(
         patch,
         json!([
@@ -69,7 +65,7 @@ fn a_list_that_would_become_empty_is_replaced_by_the_applied_one() {
     let live = service(&[(81, "http", "kubectl-patch")]);
     let wanted = applied(&json!([{"port": 80, "name": "http"}]));
     let causes = Comparison::new(&wanted, &live, OURS).causes(&[DUPLICATE]);
-    let patch = patch_of(&live, &wanted, &causes);
+    let patch = removal(&live, Some(&wanted), &causes);
     assert_eq!(patch[1], json!({"op": "replace", "path": "/spec/ports", "value": [{"port": 80, "name": "http"}]}));
 }
 
@@ -145,7 +141,7 @@ fn fields_that_exclude_applied_ones_are_causes() {
     let causes = comparison.causes(&[of_volume]);
     assert_eq!(shown(&causes), ["spec.template.spec.volumes[name=data].emptyDir"]);
     let volume = "/spec/template/spec/volumes/0";
-    let patch = patch_of(&live, &wanted, &causes);
+    let patch = removal(&live, Some(&wanted), &causes);
     assert_eq!(patch[1], json!({"op": "remove", "path": format!("{volume}/emptyDir")}));
     let instead = json!({"op": "add", "path": format!("{volume}/configMap"), "value": {"name": "data"}});
     assert_eq!(patch[2], instead, "a volume without a source would get an emptyDir again");
@@ -189,7 +185,7 @@ fn a_default_that_excludes_an_applied_field_is_a_cause_although_no_manager_owns_
         let fault = Fault { reason: "FieldValueForbidden", message, field: &field };
         let causes = Comparison::new(&wanted, &live, OURS).causes(&[fault]);
         assert_eq!(shown(&causes), [field.as_str()]);
-        let patch = patch_of(&live, &wanted, &causes);
+        let patch = removal(&live, Some(&wanted), &causes);
         assert_eq!(patch[1], json!({"op": "remove", "path": format!("/spec/{strategy}/rollingUpdate")}));
         assert_eq!(patch[2], json!({"op": "add", "path": format!("/spec/{strategy}/type"), "value": new}));
         let own = json!({"spec": {strategy: {"type": new, "rollingUpdate": {"partition": 1}}}});
@@ -277,7 +273,7 @@ fn an_element_of_a_nested_list_with_its_own_keys_is_removed() {
         Fault { reason: "FieldValueDuplicate", message: "Duplicate value", field: "spec.routes[0].rules[1].to" };
     let causes = Comparison::new(&wanted, &live, OURS).causes(&[fault]);
     assert_eq!(shown(&causes), ["spec.routes[id=1].rules[path=/b]"]);
-    let patch = patch_of(&live, &wanted, &causes);
+    let patch = removal(&live, Some(&wanted), &causes);
     let replaced = json!({"op": "replace", "path": "/spec/routes/0/rules", "value": [{"path": "/a", "to": "x"}]});
     assert_eq!(patch[1], replaced);
 }
@@ -292,18 +288,8 @@ fn exclusive_removes_an_element_that_others_added_to_a_set() {
 }
 
 /// Applies a JSON patch of `removal`.
-fn patched(mut live: Value, patch: &Value) -> Value {
-    for operation in patch.as_array().unwrap() {
-        let path = operation["path"].as_str().unwrap();
-        match operation["op"].as_str().unwrap() {
-            "test" => assert_eq!(live.pointer(path), Some(&operation["value"])),
-            "replace" => *live.pointer_mut(path).unwrap() = operation["value"].clone(),
-            _ => {
-                let (list, index) = path.rsplit_once('/').unwrap();
-                live.pointer_mut(list).unwrap().as_array_mut().unwrap().remove(index.parse().unwrap());
-            }
-        }
-    }
+fn patched(mut live: Value, patch: Value) -> Value {
+    json_patch::patch(&mut live, &serde_json::from_value::<json_patch::Patch>(patch).unwrap()).unwrap();
     live
 }
 
@@ -332,7 +318,7 @@ proptest! {
             })
             .collect();
         let beneath = Comparison::new(&applied(&wanted.into()), &live, OURS).beneath();
-        let after = patched(live.clone(), &removal(&live, None, &beneath));
+        let after = patched(live.clone(), removal(&live, None, &beneath));
         let left: BTreeSet<_> = after["spec"]["ports"].as_array().unwrap().iter()
             .map(|port| (port["port"].as_i64().unwrap(), port["protocol"] == "TCP")).collect();
         prop_assert_eq!(left, own);
@@ -354,7 +340,7 @@ proptest! {
         let wanted: Vec<_> = ours.iter().map(|(port, name)| json!({"port": port, "name": names[*name]})).collect();
         let wanted = applied(&wanted.into());
         let causes = Comparison::new(&wanted, &live, OURS).causes(&[DUPLICATE]);
-        let after = patched(live.clone(), &patch_of(&live, &wanted, &causes));
+        let after = patched(live.clone(), removal(&live, Some(&wanted), &causes));
         let left: BTreeSet<_> = after["spec"]["ports"].as_array().unwrap().iter().map(|port| port["port"].as_i64().unwrap()).collect();
         prop_assert!(!left.is_empty());
         let taken: BTreeSet<_> = ours.values().collect();
