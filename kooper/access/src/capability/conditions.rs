@@ -212,6 +212,17 @@ mod tests {
         object
     }
 
+    /// The conditions after a call that sets these, for an object of this generation.
+    fn pass(
+        generation: i64,
+        before: &[Condition],
+        set: impl FnOnce(&mut Conditions) -> &mut Conditions,
+    ) -> Vec<Condition> {
+        let mut conditions = Conditions::of(&object(generation), before);
+        set(&mut conditions);
+        conditions.into_vec()
+    }
+
     fn condition<'a>(list: &'a [Condition], name: &str) -> &'a Condition {
         list.iter().find(|one| one.type_ == name).unwrap()
     }
@@ -226,13 +237,11 @@ mod tests {
 
     #[test]
     fn an_object_is_not_ready_before_the_handler_has_finished() {
-        let mut pass = Conditions::of(&object(1), &[]);
-        pass.ready("Done", "done");
-        let before = pass.into_vec();
+        let before = pass(1, &[], |all| all.ready("Done", "done"));
         assert_eq!(condition(&before, READY).status, "True");
-        let mut pass = Conditions::of(&object(2), &before);
-        pass.set("Scaled", true, "Replicas", "3").set(READY, true, "Early", "set before the end");
-        let list = pass.into_vec();
+        let list = pass(2, &before, |all| {
+            all.set("Scaled", true, "Replicas", "3").set(READY, true, "Early", "set before the end")
+        });
         let ready = condition(&list, READY);
         assert_eq!((ready.status.as_str(), ready.reason.as_str()), ("False", "Incomplete"));
         assert_eq!(ready.observed_generation, Some(2));
@@ -240,9 +249,8 @@ mod tests {
 
     #[test]
     fn a_failure_after_ready_sets_not_ready() {
-        let mut pass = Conditions::of(&object(1), &[]);
-        pass.ready("Done", "done").failed("Rejected", &kooper_runtime::HandlerError::permanent("no"));
-        let list = pass.into_vec();
+        let error = kooper_runtime::HandlerError::permanent("no");
+        let list = pass(1, &[], |all| all.ready("Done", "done").failed("Rejected", &error));
         assert_eq!(
             (condition(&list, READY).status.as_str(), condition(&list, READY).message.as_str()),
             ("False", "no")
@@ -251,41 +259,34 @@ mod tests {
 
     #[test]
     fn a_message_that_the_api_server_would_reject_is_cut_off() {
-        let mut pass = Conditions::of(&object(1), &[]);
         let page = kooper_runtime::HandlerError::permanent("x".repeat(2 * LONGEST));
-        pass.set("Scaled", false, "Long", "é".repeat(LONGEST)).failed("Rejected", &page);
-        for one in pass.into_vec() {
+        let scaled = "é".repeat(LONGEST);
+        for one in pass(1, &[], |all| all.set("Scaled", false, "Long", scaled).failed("Rejected", &page)) {
             assert!((LONGEST - 3..=LONGEST).contains(&one.message.len()), "{}: {}", one.type_, one.message.len());
             assert!(one.message.ends_with(DOTS), "{}", one.type_);
         }
-        let mut pass = Conditions::of(&object(1), &[]);
-        pass.not_ready("Long", "x".repeat(LONGEST));
-        assert!(!pass.into_vec()[0].message.ends_with(DOTS));
+        let list = pass(1, &[], |all| all.not_ready("Long", "x".repeat(LONGEST)));
+        assert!(!list[0].message.ends_with(DOTS));
     }
 
     #[test]
     fn only_a_change_of_the_status_is_a_transition() {
-        let pass = |generation, holds, before: &[Condition]| {
-            let mut pass = Conditions::of(&object(generation), before);
-            pass.set("Scaled", holds, format!("Generation{generation}"), "");
-            pass.into_vec()
+        let scaled = |generation, holds: ConditionStatus, before: &[Condition]| {
+            pass(generation, before, |all| all.set("Scaled", holds, format!("Generation{generation}"), ""))
         };
-        let before = aged(pass(1, ConditionStatus::True, &[]));
-        let same = pass(2, ConditionStatus::True, &before);
+        let before = aged(scaled(1, ConditionStatus::True, &[]));
+        let same = scaled(2, ConditionStatus::True, &before);
+        let flipped = scaled(2, ConditionStatus::Unknown, &before);
         let scaled = condition(&same, "Scaled");
         assert_eq!((scaled.last_transition_time.0, scaled.observed_generation), (Timestamp::UNIX_EPOCH, Some(2)));
-        let flipped = pass(2, ConditionStatus::Unknown, &before);
         let scaled = condition(&flipped, "Scaled");
         assert!(scaled.last_transition_time.0 > Timestamp::UNIX_EPOCH && scaled.status == "Unknown");
     }
 
     #[test]
     fn conditions_of_other_writers_are_kept() {
-        let mut pass = Conditions::of(&object(1), &[]);
-        pass.set("Theirs", true, "A", "b").set("Old", true, "A", "b");
-        let mut next = Conditions::of(&object(2), &pass.into_vec());
-        next.remove("Old").ready("Done", "");
-        let list = next.into_vec();
+        let before = pass(1, &[], |all| all.set("Theirs", true, "A", "b").set("Old", true, "A", "b"));
+        let list = pass(2, &before, |all| all.remove("Old").ready("Done", ""));
         assert_eq!(condition(&list, "Theirs").observed_generation, Some(1));
         assert!(list.iter().all(|one| one.type_ != "Old"));
         assert!(!set_condition(&mut list.clone(), condition(&list, "Theirs").clone()));
@@ -299,20 +300,15 @@ mod tests {
 
     #[test]
     fn reconciling_and_stalled_are_there_only_while_they_hold() {
-        let mut pass = Conditions::of(&object(1), &[]);
-        pass.stalled("Image", "there is no such image");
-        let stalled = pass.into_vec();
+        let stalled = pass(1, &[], |all| all.stalled("Image", "there is no such image"));
         assert_eq!(by_status(&stalled), (vec![STALLED], vec![READY]));
         assert_eq!(condition(&stalled, STALLED).observed_generation, Some(1));
-        let mut pass = Conditions::of(&object(2), &stalled);
-        pass.reconciling("Replicas", "1 of 3 are available");
-        let reconciling = pass.into_vec();
+        let reconciling = pass(2, &stalled, |all| all.reconciling("Replicas", "1 of 3 are available"));
         assert_eq!(by_status(&reconciling), (vec![RECONCILING], vec![READY]));
         let ready = condition(&reconciling, READY);
         assert_eq!((ready.reason.as_str(), ready.message.as_str()), ("Replicas", "1 of 3 are available"));
-        let mut pass = Conditions::of(&object(2), &reconciling);
-        pass.ready("AsSpecified", "");
-        assert_eq!(by_status(&pass.into_vec()), (vec![READY], vec![]));
+        let ready = pass(2, &reconciling, |all| all.ready("AsSpecified", ""));
+        assert_eq!(by_status(&ready), (vec![READY], vec![]));
     }
 
     #[test]
@@ -328,37 +324,28 @@ mod tests {
 
     #[test]
     fn a_stall_of_the_last_call_does_not_outlive_it() {
-        let mut pass = Conditions::of(&object(1), &[]);
-        pass.stalled("Image", "there is no such image");
-        let before = pass.into_vec();
-        let unfinished = Conditions::of(&object(2), &before);
-        let mut waits = unfinished.clone();
-        waits.not_ready("Waits", "");
-        let mut fails = unfinished.clone();
-        fails.failed("Rejected", &kooper_runtime::HandlerError::permanent("no"));
-        for pass in [unfinished, waits, fails] {
-            assert_eq!(by_status(&pass.into_vec()), (vec![], vec![READY]));
+        let before = pass(1, &[], |all| all.stalled("Image", "there is no such image"));
+        let error = kooper_runtime::HandlerError::permanent("no");
+        let unfinished = pass(2, &before, |all| all);
+        let waits = pass(2, &before, |all| all.not_ready("Waits", ""));
+        let fails = pass(2, &before, |all| all.failed("Rejected", &error));
+        for list in [unfinished, waits, fails] {
+            assert_eq!(by_status(&list), (vec![], vec![READY]));
         }
     }
 
     #[test]
     fn a_stall_that_stays_keeps_the_time_of_its_transition() {
-        let mut pass = Conditions::of(&object(1), &[]);
-        pass.stalled("Image", "there is no such image");
-        let before = aged(pass.into_vec());
-        let mut pass = Conditions::of(&object(2), &before);
-        pass.reconciling("Pulls", "").stalled("Image", "there is no such image, either");
-        let list = pass.into_vec();
+        let before = aged(pass(1, &[], |all| all.stalled("Image", "there is no such image")));
+        let list = pass(2, &before, |all| all.reconciling("Pulls", "").stalled("Image", "it is gone"));
         let stalled = condition(&list, STALLED);
         assert_eq!((stalled.last_transition_time.0, stalled.observed_generation), (Timestamp::UNIX_EPOCH, Some(2)));
     }
 
     #[test]
     fn a_failure_after_stalled_explains_ready_and_leaves_the_stall() {
-        let mut pass = Conditions::of(&object(1), &[]);
-        pass.stalled("Image", "there is no such image")
-            .failed("Rejected", &kooper_runtime::HandlerError::permanent("no"));
-        let list = pass.into_vec();
+        let error = kooper_runtime::HandlerError::permanent("no");
+        let list = pass(1, &[], |all| all.stalled("Image", "there is no such image").failed("Rejected", &error));
         assert_eq!(by_status(&list), (vec![STALLED], vec![READY]));
         assert_eq!(
             (condition(&list, STALLED).reason.as_str(), condition(&list, READY).reason.as_str()),
@@ -368,8 +355,7 @@ mod tests {
 
     #[test]
     fn a_stall_that_is_set_by_its_name_stays_as_it_is_set() {
-        let mut pass = Conditions::of(&object(1), &[]);
-        pass.set(STALLED, false, "Fine", "").set(RECONCILING, true, "Waits", "");
-        assert_eq!(by_status(&pass.into_vec()), (vec![RECONCILING], vec![STALLED, READY]));
+        let list = pass(1, &[], |all| all.set(STALLED, false, "Fine", "").set(RECONCILING, true, "Waits", ""));
+        assert_eq!(by_status(&list), (vec![RECONCILING], vec![STALLED, READY]));
     }
 }
