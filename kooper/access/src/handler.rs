@@ -132,12 +132,8 @@ pub(crate) type Filter<O> = Arc<dyn Fn(&O) -> bool + Send + Sync>;
 /// The filter of a type, for objects that are not decoded yet.
 pub(crate) fn wants<O: DeserializeOwned + 'static>(filter: Option<Filter<O>>) -> Predicate {
     let Some(filter) = filter else { return Arc::new(|_| true) };
-    Arc::new(move |object| {
-        let panicked = || {
-            tracing::error!(key = %object.key(), "the `when` filter panicked: the handler is called for the object");
-        };
-        decoded(object, &*filter, true, panicked)
-    })
+    let panicked = "the `when` filter panicked: the handler is called for the object";
+    Arc::new(move |object| decoded(object, &*filter, true, panicked))
 }
 
 /// Decides which objects are handled first.
@@ -145,12 +141,8 @@ pub(crate) type PriorityOf<O> = Arc<dyn Fn(&O) -> i32 + Send + Sync>;
 
 /// The priority of objects that are not decoded yet.
 pub(crate) fn priority<O: DeserializeOwned + 'static>(priority: PriorityOf<O>) -> Priority {
-    Arc::new(move |object| {
-        let panicked = || {
-            tracing::error!(key = %object.key(), "the `priority` function panicked: the object has the priority 0");
-        };
-        decoded(object, &*priority, 0, panicked)
-    })
+    let panicked = "the `priority` function panicked: the object has the priority 0";
+    Arc::new(move |object| decoded(object, &*priority, 0, panicked))
 }
 
 /// The result of a user's function for an object; `otherwise` if it does not decode or the function panics.
@@ -158,11 +150,11 @@ fn decoded<O: DeserializeOwned + 'static, T: Copy>(
     object: &Object,
     function: &dyn Fn(&O) -> T,
     otherwise: T,
-    panicked: impl FnOnce(),
+    panicked: &str,
 ) -> T {
     let decide = || object.decode::<O>().map_or(otherwise, |decoded| function(&decoded));
     std::panic::catch_unwind(std::panic::AssertUnwindSafe(decide)).unwrap_or_else(|_| {
-        panicked();
+        tracing::error!(key = %object.key(), "{panicked}");
         otherwise
     })
 }
