@@ -67,6 +67,21 @@ impl Fixture {
         });
     }
 
+    /// Each read returns a newer version of the live object; the function answers an edit.
+    fn answer_with_new_versions(&self, edit: impl Fn(&Sent) -> Reply + Send + Sync + 'static) {
+        let (live, reads) = (self.live.clone(), AtomicU64::new(0));
+        self.cluster.reply(move |sent| match sent.verb {
+            "apply" => Some(Reply::object(&live)),
+            "patch" if sent.body.is_array() => Some(edit(sent)),
+            "patch" => {
+                let mut live = live.clone();
+                live["metadata"]["resourceVersion"] = (3000 + reads.fetch_add(1, Ordering::Relaxed)).to_string().into();
+                Some(Reply::object(&live))
+            }
+            _ => None,
+        });
+    }
+
     async fn apply_secret(&self) -> Result<Secret, AccessError> {
         let mut child: Secret = named("child");
         child.string_data = Some([("password".to_owned(), "secret".to_owned())].into());
@@ -198,18 +213,10 @@ async fn an_exclusive_child_whose_edit_is_rejected_is_applied_nevertheless() {
 #[tokio::test]
 async fn an_edit_is_repeated_for_a_newer_version_of_the_object() {
     let fixture = Fixture::secret();
-    let (live, reads) = (fixture.live.clone(), AtomicU64::new(0));
-    let edited = without(&live, "/data", "extra");
-    fixture.cluster.reply(move |sent| match sent.verb {
-        "apply" => Some(Reply::object(&live)),
-        "patch" if sent.body.is_array() && sent.body[0]["value"] == "3001" => Some(Reply::object(&edited)),
-        "patch" if sent.body.is_array() => Some(Reply::rejected(422, "Invalid", "the test failed")),
-        "patch" => {
-            let mut live = live.clone();
-            live["metadata"]["resourceVersion"] = (3000 + reads.fetch_add(1, Ordering::Relaxed)).to_string().into();
-            Some(Reply::object(&live))
-        }
-        _ => None,
+    let edited = without(&fixture.live, "/data", "extra");
+    fixture.answer_with_new_versions(move |edit| match edit.body[0]["value"] == "3001" {
+        true => Reply::object(&edited),
+        false => Reply::rejected(422, "Invalid", "the test failed"),
     });
     assert!(!fixture.apply_secret().await.unwrap().data.unwrap().contains_key("extra"));
     assert_eq!(fixture.edits().len(), 2);
@@ -218,17 +225,7 @@ async fn an_edit_is_repeated_for_a_newer_version_of_the_object() {
 #[tokio::test]
 async fn an_object_that_keeps_changing_is_left_to_the_next_call() {
     let fixture = Fixture::secret();
-    let (live, reads) = (fixture.live.clone(), AtomicU64::new(0));
-    fixture.cluster.reply(move |sent| match sent.verb {
-        "apply" => Some(Reply::object(&live)),
-        "patch" if sent.body.is_array() => Some(Reply::rejected(422, "Invalid", "the test failed")),
-        "patch" => {
-            let mut live = live.clone();
-            live["metadata"]["resourceVersion"] = (3000 + reads.fetch_add(1, Ordering::Relaxed)).to_string().into();
-            Some(Reply::object(&live))
-        }
-        _ => None,
-    });
+    fixture.answer_with_new_versions(|_| Reply::rejected(422, "Invalid", "the test failed"));
     assert_eq!(fixture.apply_secret().await.unwrap().name_any(), "child");
     assert_eq!(fixture.edits().len(), 3);
     assert_eq!(fixture.events(), [""; 0], "nothing was removed, and nothing is reported as kept");
