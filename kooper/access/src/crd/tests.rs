@@ -1,7 +1,10 @@
+use std::future::{pending, ready};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use futures_util::future::join_all;
+use http::Method;
+use kube::client::Body;
 use serde_json::{Value, json};
 
 use super::*;
@@ -31,6 +34,10 @@ pub(super) fn crd(schema: &Value) -> CustomResourceDefinition {
 
 fn advice(command: Option<&str>) -> Advice {
     Advice { manager: "my-shop".to_owned(), command: command.map(str::to_owned) }
+}
+
+fn installer() -> Installer {
+    Installer::new(advice(Some("shop")), "1.0.0", [], Vec::new())
 }
 
 fn change(number: usize, allowed_by: AllowedBy) -> breaking::CrdChange {
@@ -171,8 +178,7 @@ async fn a_crd_that_is_served_is_used_although_an_update_added_a_name_that_is_ta
         there.status.get_or_insert_default().conditions =
             serde_json::from_value(json!(conditions)).expect("conditions");
         assert_eq!((is_established(&there), taken_names(&there)), (Ok(()), Some("\"g\" is already in use")));
-        let installer = Installer::new(advice(Some("shop")), "1.0.0", [], Vec::new());
-        installer.install(&silent(&there), ours.clone()).await.expect("the API server serves it");
+        installer().install(&silent(&there), ours.clone()).await.expect("the API server serves it");
     }
 }
 
@@ -204,7 +210,7 @@ fn the_names_of_a_kind_are_those_of_its_stored_version() {
 async fn a_conversion_that_another_client_has_set_is_not_a_difference_and_converts_to_a_new_version() {
     let (old, new) = (object(&json!({"type": "string"})), object(&json!({"type": "integer"})));
     let ours = crd_of(&json!([version("v1", false, &old), version("v2", true, &new)]));
-    let installer = Installer::new(advice(Some("shop")), "1.0.0", [], Vec::new());
+    let installer = installer();
     let plan = async |mut there: CustomResourceDefinition| {
         there.spec.conversion.get_or_insert_default().strategy = "Webhook".to_owned();
         installer.predict(&silent(&there), ours.clone()).await
@@ -215,21 +221,43 @@ async fn a_conversion_that_another_client_has_set_is_not_a_difference_and_conver
     assert!(matches!(of_one_version, Ok(InstallPlan::Replace(_))), "{of_one_version:?}");
 }
 
+/// A client of a server that responds with these codes and texts.
+fn client<A>(answer: impl Fn(http::Request<Body>) -> A + Send + 'static) -> Client
+where
+    A: Future<Output = (u16, String)> + Send + 'static,
+{
+    let server = move |request| {
+        let answer = answer(request);
+        async move {
+            let (code, text) = answer.await;
+            http::Response::builder().status(code).body(Body::from(text.into_bytes()))
+        }
+    };
+    Client::new(tower::service_fn(server), "default")
+}
+
+fn rejected(code: u16, reason: &str, message: &str) -> (u16, String) {
+    let status = json!({"kind": "Status", "status": "Failure", "reason": reason, "code": code, "message": message});
+    (code, status.to_string())
+}
+
+/// A CRD that the server serves, in JSON.
+fn established(crd: &CustomResourceDefinition) -> Value {
+    let mut crd = serde_json::to_value(crd).expect("JSON");
+    let is = |condition: &str| json!({"type": condition, "status": "True"});
+    crd["status"] = json!({"conditions": [is("NamesAccepted"), is("Established")]});
+    crd
+}
+
 /// A server with a CRD that never changes.
 fn silent(there: &CustomResourceDefinition) -> Client {
     let mut there = serde_json::to_value(there).expect("JSON");
     there["metadata"]["resourceVersion"] = json!("1");
-    let answer = move |request: http::Request<kube::client::Body>| {
+    client(move |request| {
         let watches = request.uri().query().is_some_and(|query| query.contains("watch=true"));
-        let body = there.to_string();
-        async move {
-            if watches {
-                std::future::pending::<()>().await;
-            }
-            Ok::<_, kooper_runtime::BoxError>(http::Response::new(kube::client::Body::from(body.into_bytes())))
-        }
-    };
-    Client::new(tower::service_fn(answer), "default")
+        let crd = there.to_string();
+        async move { if watches { pending().await } else { (200, crd) } }
+    })
 }
 
 #[tokio::test(start_paused = true)]
@@ -239,10 +267,7 @@ async fn a_crd_that_is_never_established_is_reported() {
     let installing = json!([{"type": "Established", "status": "False", "message": "not yet"}]);
     there.status.get_or_insert_default().conditions = serde_json::from_value(installing).expect("conditions");
     let began = tokio::time::Instant::now();
-    let error = Installer::new(advice(Some("shop")), "1.0.0", [], Vec::new())
-        .install(&silent(&there), ours)
-        .await
-        .expect_err("it never is");
+    let error = installer().install(&silent(&there), ours).await.expect_err("it never is");
     assert_eq!(
         error.to_string(),
         "the CRD `gadgets.crd.example.com` is not established: timed out after 30 s: not yet"
@@ -255,9 +280,9 @@ async fn a_watched_crd_that_cannot_be_decoded_is_read() {
     let ours = crd(&object(&json!({"type": "string"})));
     let there = serde_json::to_value(annotated(ours.clone(), "shop", "1.0.0")).expect("JSON");
     let reads = Arc::new(AtomicUsize::new(0));
-    let answer = move |request: http::Request<kube::client::Body>| {
+    let client = client(move |request| {
         let mut there = there.clone();
-        let body = if request.uri().query().is_some_and(|query| query.contains("watch=true")) {
+        let text = if request.uri().query().is_some_and(|query| query.contains("watch=true")) {
             there["status"] = json!({"conditions": "none"});
             ["MODIFIED", "DELETED"].map(|event| json!({"type": event, "object": there}).to_string()).join("\n")
         } else {
@@ -265,41 +290,33 @@ async fn a_watched_crd_that_cannot_be_decoded_is_read() {
             there["status"] = json!({"conditions": [{"type": "Established", "status": established}]});
             there.to_string()
         };
-        async move { Ok::<_, kooper_runtime::BoxError>(http::Response::new(kube::client::Body::from(body.into_bytes()))) }
-    };
-    let installer = Installer::new(advice(Some("shop")), "1.0.0", [], Vec::new());
-    installer.install(&Client::new(tower::service_fn(answer), "default"), ours).await.expect("it is established");
+        ready((200, text))
+    });
+    installer().install(&client, ours).await.expect("it is established");
 }
 
 /// A server without a CRD that takes a second for each request and establishes a CRD at once; `most` is set to the
 /// highest number of concurrent requests.
 fn slow(most: &Arc<AtomicUsize>) -> Client {
     let (most, now) = (most.clone(), Arc::new(AtomicUsize::new(0)));
-    let answer = move |request: http::Request<kube::client::Body>| {
+    client(move |request| {
         let (most, now) = (most.clone(), now.clone());
         async move {
             most.fetch_max(now.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
             sleep(Duration::from_secs(1)).await;
             now.fetch_sub(1, Ordering::SeqCst);
-            let (code, body) = if request.method() == http::Method::GET {
-                (404, json!({"kind": "Status", "status": "Failure", "reason": "NotFound", "code": 404, "message": ""}))
-            } else {
-                let mut made = serde_json::to_value(crd(&json!({"type": "string"})))?;
-                let is = |condition: &str| json!({"type": condition, "status": "True"});
-                made["status"] = json!({"conditions": [is("NamesAccepted"), is("Established")]});
-                (200, made)
-            };
-            let body = kube::client::Body::from(body.to_string().into_bytes());
-            Ok::<_, kooper_runtime::BoxError>(http::Response::builder().status(code).body(body)?)
+            match *request.method() {
+                Method::GET => rejected(404, "NotFound", ""),
+                _ => (200, established(&crd(&json!({"type": "string"}))).to_string()),
+            }
         }
-    };
-    Client::new(tower::service_fn(answer), "default")
+    })
 }
 
 #[tokio::test(start_paused = true)]
 async fn several_crds_are_applied_at_once_up_to_a_limit() {
     let most = Arc::new(AtomicUsize::new(0));
-    let (client, installer) = (slow(&most), Installer::new(advice(Some("shop")), "1.0.0", [], Vec::new()));
+    let (client, installer) = (slow(&most), installer());
     let installs = (0..AT_A_TIME + 2).map(|number| {
         let mut crd = crd(&json!({"type": "string"}));
         crd.metadata.name = Some(format!("gadgets-{number}.crd.example.com"));
@@ -313,10 +330,8 @@ async fn several_crds_are_applied_at_once_up_to_a_limit() {
 
 /// A server of a minor version that has a CRD.
 fn of_version(minor: &'static str, there: &CustomResourceDefinition) -> Client {
-    let mut there = serde_json::to_value(there).expect("JSON");
-    let is = |condition: &str| json!({"type": condition, "status": "True"});
-    there["status"] = json!({"conditions": [is("NamesAccepted"), is("Established")]});
-    let answer = move |request: http::Request<kube::client::Body>| {
+    let there = established(there);
+    client(move |request| {
         let body = match request.uri().path() {
             "/version" => json!({
                 "major": "1", "minor": minor, "gitVersion": "", "gitCommit": "", "gitTreeState": "", "buildDate": "",
@@ -324,13 +339,8 @@ fn of_version(minor: &'static str, there: &CustomResourceDefinition) -> Client {
             }),
             _ => there.clone(),
         };
-        async move {
-            Ok::<_, kooper_runtime::BoxError>(http::Response::new(kube::client::Body::from(
-                body.to_string().into_bytes(),
-            )))
-        }
-    };
-    Client::new(tower::service_fn(answer), "default")
+        ready((200, body.to_string()))
+    })
 }
 
 #[tokio::test]
@@ -358,30 +368,26 @@ async fn a_restriction_needs_consent_if_the_server_might_not_ratchet() {
 #[tokio::test]
 async fn a_newer_crd_that_was_applied_meanwhile_is_not_replaced() {
     let of = |version: &str, schema: Value| {
-        let mut crd = serde_json::to_value(annotated(crd(&object(&schema)), "my-shop", version)).expect("JSON");
-        let is = |condition: &str| json!({"type": condition, "status": "True"});
-        crd["status"] = json!({"conditions": [is("NamesAccepted"), is("Established")]});
+        let mut crd = established(&annotated(crd(&object(&schema)), "my-shop", version));
         crd["metadata"]["resourceVersion"] = version[..1].into();
         crd
     };
     let (old, new) = (of("1.0.0", json!({"type": "string"})), of("3.0.0", json!({"type": "string", "title": "3"})));
     let applied = Arc::new(parking_lot::Mutex::new(Vec::new()));
     let sent = applied.clone();
-    let answer = move |request: http::Request<kube::client::Body>| {
+    let client = client(move |request| {
         let (sent, old, new) = (sent.clone(), old.clone(), new.clone());
         async move {
-            let (code, body) = if request.method() == http::Method::PATCH {
-                let body: Value = serde_json::from_slice(&request.into_body().collect_bytes().await?)?;
-                sent.lock().push(body["metadata"]["resourceVersion"].clone());
-                (409, json!({"kind": "Status", "status": "Failure", "reason": "Conflict", "code": 409, "message": ""}))
-            } else {
-                (200, if sent.lock().is_empty() { old } else { new })
-            };
-            let body = kube::client::Body::from(body.to_string().into_bytes());
-            Ok::<_, kooper_runtime::BoxError>(http::Response::builder().status(code).body(body)?)
+            if request.method() != Method::PATCH {
+                let now = if sent.lock().is_empty() { old } else { new };
+                return (200, now.to_string());
+            }
+            let body = request.into_body().collect_bytes().await.expect("a body");
+            let body: Value = serde_json::from_slice(&body).expect("JSON");
+            sent.lock().push(body["metadata"]["resourceVersion"].clone());
+            rejected(409, "Conflict", "")
         }
-    };
-    let client = Client::new(tower::service_fn(answer), "default");
+    });
     let ours = crd(&object(&json!({"type": "string", "title": "2"})));
     Installer::new(advice(Some("shop")), "2.0.0", [], Vec::new()).install(&client, ours).await.expect("it is kept");
     assert_eq!(*applied.lock(), ["1"], "the version that was compared");
@@ -391,35 +397,24 @@ async fn a_newer_crd_that_was_applied_meanwhile_is_not_replaced() {
 async fn a_rejection_by_a_webhook_is_not_the_write_of_another_client_whatever_its_code() {
     let applied = Arc::new(AtomicUsize::new(0));
     let sent = applied.clone();
-    let answer = move |request: http::Request<kube::client::Body>| {
-        let sent = sent.clone();
-        async move {
-            let (code, reason, message) = if request.method() == http::Method::PATCH {
-                sent.fetch_add(1, Ordering::SeqCst);
-                (409_u16, "Conflict", "admission webhook \"crds.example.com\" denied the request: they are frozen")
-            } else {
-                (404, "NotFound", "")
-            };
-            let status =
-                json!({"kind": "Status", "status": "Failure", "reason": reason, "code": code, "message": message});
-            let body = kube::client::Body::from(status.to_string().into_bytes());
-            Ok::<_, kooper_runtime::BoxError>(http::Response::builder().status(code).body(body)?)
+    let client = client(move |request| {
+        if request.method() != Method::PATCH {
+            return ready(rejected(404, "NotFound", ""));
         }
-    };
-    let (client, ours) = (Client::new(tower::service_fn(answer), "default"), crd(&json!({"type": "string"})));
-    let installer = Installer::new(advice(Some("shop")), "1.0.0", [], Vec::new());
-    let error = installer.install(&client, ours).await.expect_err("it is rejected");
+        sent.fetch_add(1, Ordering::SeqCst);
+        let denied = "admission webhook \"crds.example.com\" denied the request: they are frozen";
+        ready(rejected(409, "Conflict", denied))
+    });
+    let ours = crd(&json!({"type": "string"}));
+    let error = installer().install(&client, ours).await.expect_err("it is rejected");
     assert!(error.leaves_crd(), "{error}");
     assert_eq!(applied.load(Ordering::SeqCst), 1);
 }
 
 #[tokio::test(start_paused = true)]
 async fn crds_whose_requests_have_no_response_do_not_hold_up_others_for_ever() {
-    let silent = |_: http::Request<kube::client::Body>| {
-        std::future::pending::<Result<http::Response<kube::client::Body>, kube::Error>>()
-    };
-    let (client, ours) = (Client::new(tower::service_fn(silent), "default"), crd(&json!({"type": "string"})));
-    let installer = Installer::new(advice(Some("shop")), "1.0.0", [], Vec::new());
+    let (client, ours) = (client(|_| pending()), crd(&json!({"type": "string"})));
+    let installer = installer();
     let all = join_all((0..=AT_A_TIME).map(|_| installer.install(&client, ours.clone()))).await;
     for installed in all {
         let error = installed.expect_err("there is no response").to_string();
