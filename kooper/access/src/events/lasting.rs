@@ -27,7 +27,7 @@ const COUNTED: usize = 4096;
 /// Decides which of these Events are written, and when.
 #[derive(Debug)]
 pub(super) struct LastingEvents {
-    waiting: ByObject<Waiting>,
+    waiting: ByObject<PendingNote>,
     /// The ones that wait, in the order in which they began to.
     order: BTreeMap<u64, Key>,
     /// The last place in that order.
@@ -42,7 +42,7 @@ type ByObject<T> = HashMap<String, BTreeMap<String, T>>;
 type Key = (String, String);
 
 #[derive(Debug)]
-struct Waiting {
+struct PendingNote {
     place: u64,
     note: Note,
     at: Timestamp,
@@ -84,7 +84,7 @@ impl LastingEvents {
             Entry::Vacant(new) => {
                 self.last += 1;
                 self.order.insert(self.last, (uid, new.key().clone()));
-                new.insert(Waiting { place: self.last, note, at });
+                new.insert(PendingNote { place: self.last, note, at });
             }
         }
         true
@@ -97,7 +97,7 @@ impl LastingEvents {
         }
         let (_, (uid, reason)) = self.order.pop_first()?;
         let of_object = self.waiting.get_mut(&uid)?;
-        let Waiting { note, at, .. } = of_object.remove(&reason)?;
+        let PendingNote { note, at, .. } = of_object.remove(&reason)?;
         if of_object.is_empty() {
             self.waiting.remove(&uid);
         }

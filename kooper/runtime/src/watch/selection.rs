@@ -71,7 +71,7 @@ pub enum SelectorState {
 }
 
 /// A retriever that requests only what its selection needs.
-pub(crate) struct Narrowed<F> {
+pub(crate) struct NarrowedRetriever<F> {
     selection: Arc<dyn CacheSelection>,
     scope: Scope,
     open: F,
@@ -81,7 +81,7 @@ pub(crate) struct Narrowed<F> {
     state: Arc<Mutex<Option<SelectorState>>>,
 }
 
-impl<F: Fn(Scope) -> Arc<dyn ErasedRetriever> + Send + Sync> Narrowed<F> {
+impl<F: Fn(Scope) -> Arc<dyn ErasedRetriever> + Send + Sync> NarrowedRetriever<F> {
     pub(crate) fn new(selection: Arc<dyn CacheSelection>, scope: Scope, open: F) -> Self {
         let last = Mutex::new((scope.clone(), open(scope.clone())));
         Self { selection, scope, open, last, state: Arc::default() }
@@ -151,7 +151,7 @@ impl<F: Fn(Scope) -> Arc<dyn ErasedRetriever> + Send + Sync> Narrowed<F> {
     }
 }
 
-impl<F: Fn(Scope) -> Arc<dyn ErasedRetriever> + Send + Sync> ErasedRetriever for Narrowed<F> {
+impl<F: Fn(Scope) -> Arc<dyn ErasedRetriever> + Send + Sync> ErasedRetriever for NarrowedRetriever<F> {
     fn list(&self, request: ListRequest) -> BoxFuture<'_, Result<Page, RetrieveError>> {
         Box::pin(async move {
             // A single object is requested to read the version, and says nothing about the selector.
@@ -232,7 +232,7 @@ struct SelectorCheck {
 }
 
 impl SelectorCheck {
-    fn new<F>(narrowed: &Narrowed<F>, selector: ShardSelector) -> Self {
+    fn new<F>(narrowed: &NarrowedRetriever<F>, selector: ShardSelector) -> Self {
         let (selection, state) = (Arc::clone(&narrowed.selection), Arc::clone(&narrowed.state));
         Self { selection, state, selector, objects: 0, ignored: false }
     }

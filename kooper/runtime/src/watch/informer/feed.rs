@@ -19,8 +19,8 @@ use crate::watch::store::Change;
 /// waits too, and so do the other controllers that share it.
 const MOST: usize = 4096;
 
-/// An observation of a watch.
-enum Waiting {
+/// A change for the sinks.
+enum Notification {
     /// The old and the new state of an object.
     Changed(Option<Arc<Object>>, Option<Arc<Object>>, ChangeSource),
     /// An object left the selection of the cache.
@@ -33,17 +33,17 @@ pub(crate) struct Feed {
     /// It has the feed among its sinks, and would otherwise keep itself.
     watched: Weak<Watched>,
     sinks: Arc<Sinks>,
-    waiting: Sender<Waiting>,
+    notifications: Sender<Notification>,
     replays: Mutex<Vec<Task<()>>>,
 }
 
 impl Feed {
     /// Begins to take changes, for as long as the task is kept.
     pub(crate) fn start(watched: &Arc<Watched>, executor: &Executor) -> (Arc<Self>, Task<()>) {
-        let (waiting, receiver) = channel(MOST);
+        let (notifications, receiver) = channel(MOST);
         let sinks = Arc::<Sinks>::default();
         let task = executor.spawn(pass(receiver, sinks.clone()));
-        let feed = Arc::new(Self { watched: Arc::downgrade(watched), sinks, waiting, replays: Mutex::default() });
+        let feed = Arc::new(Self { watched: Arc::downgrade(watched), sinks, notifications, replays: Mutex::default() });
         let sink: Arc<dyn Sink> = feed.clone();
         watched.join(&sink);
         (feed, task)
@@ -67,23 +67,23 @@ impl Feed {
         self.replays.lock().push(replay);
     }
 
-    fn send(&self, waiting: Waiting) {
-        match self.waiting.try_send(waiting) {
+    fn send(&self, notification: Notification) {
+        match self.notifications.try_send(notification) {
             // Without a receiver the controller has ended.
             Ok(()) | Err(TrySendError::Closed(_)) => {}
-            Err(TrySendError::Full(waiting)) => off_the_runtime(|| drop(self.waiting.blocking_send(waiting))),
+            Err(TrySendError::Full(refused)) => off_the_runtime(|| drop(self.notifications.blocking_send(refused))),
         }
     }
 }
 
-async fn pass(mut waiting: Receiver<Waiting>, sinks: Arc<Sinks>) {
-    while let Some(waiting) = waiting.recv().await {
-        match waiting {
-            Waiting::Changed(old, new, seen) => {
+async fn pass(mut notifications: Receiver<Notification>, sinks: Arc<Sinks>) {
+    while let Some(notification) = notifications.recv().await {
+        match notification {
+            Notification::Changed(old, new, seen) => {
                 let change = Change::new(old, new);
                 contain(change.last(), || sinks.changed(&change, seen));
             }
-            Waiting::Left(object) => contain(Some(&object), || sinks.left(&object)),
+            Notification::Left(object) => contain(Some(&object), || sinks.left(&object)),
         }
     }
 }
@@ -98,11 +98,11 @@ fn contain(object: Option<&Arc<Object>>, passing: impl FnOnce()) {
 
 impl Sink for Feed {
     fn changed(&self, change: &Change, seen: ChangeSource) {
-        self.send(Waiting::Changed(change.old.clone(), change.new.clone(), seen));
+        self.send(Notification::Changed(change.old.clone(), change.new.clone(), seen));
     }
 
     fn left(&self, object: &Arc<Object>) {
-        self.send(Waiting::Left(object.clone()));
+        self.send(Notification::Left(object.clone()));
     }
 
     fn signal(&self, signal: Signal<'_>) {
@@ -148,9 +148,10 @@ mod tests {
         let (sinks, sink) = (Arc::<Sinks>::default(), Arc::<PanickingSink>::default());
         sinks.join(&(sink.clone() as Arc<dyn Sink>));
         let (sender, receiver) = channel(MOST);
-        let changed = || Waiting::Changed(None, Some(object.clone()), ChangeSource::Watched);
-        for waiting in [Waiting::Left(object.clone()), changed(), Waiting::Left(object.clone()), changed()] {
-            assert!(sender.try_send(waiting).is_ok());
+        let changed = || Notification::Changed(None, Some(object.clone()), ChangeSource::Watched);
+        let left = || Notification::Left(object.clone());
+        for notification in [left(), changed(), left(), changed()] {
+            assert!(sender.try_send(notification).is_ok());
         }
         drop(sender);
         pass(receiver, sinks).await;

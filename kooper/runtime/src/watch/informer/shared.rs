@@ -18,7 +18,7 @@ use crate::object::key::ObjectKey;
 use crate::object::kind::KindInfo;
 use crate::watch::cache_id::CacheId;
 use crate::watch::retriever::{ErasedRetriever, Scope};
-use crate::watch::selection::{CacheSelection, Narrowed};
+use crate::watch::selection::{CacheSelection, NarrowedRetriever};
 use crate::watch::store::{Change, Store};
 
 /// Maximum time for a watch to stop.
@@ -130,7 +130,7 @@ impl Watched {
         open: impl Fn(Scope) -> Arc<dyn ErasedRetriever> + Send + Sync + 'static,
     ) -> Arc<dyn ErasedRetriever> {
         match &self.selection {
-            Some(selection) => Arc::new(Narrowed::new(selection.clone(), scope.clone(), open)),
+            Some(selection) => Arc::new(NarrowedRetriever::new(selection.clone(), scope.clone(), open)),
             None => open(scope.clone()),
         }
     }

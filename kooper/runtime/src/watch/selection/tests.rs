@@ -120,7 +120,7 @@ impl Fixture {
                 },
             ))
         };
-        let retriever = Box::new(Narrowed::new(selection.clone(), Scope::default(), open));
+        let retriever = Box::new(NarrowedRetriever::new(selection.clone(), Scope::default(), open));
         Self { server, selection, retriever }
     }
 
