@@ -169,6 +169,13 @@ mod tests {
     }
 
     #[test]
+    fn a_fraction_is_equal_to_itself_once_it_was_stored() {
+        let wanted = json!({"percent": 280.0 / 3.0});
+        let stored = serde_json::from_str(&wanted.to_string()).unwrap();
+        assert_eq!(changed(&stored, wanted, false), None);
+    }
+
+    #[test]
     fn an_empty_list_is_sent_if_it_is_stored_or_replaces_another_one() {
         let wanted = json!({"conditions": [], "loadBalancer": {"ingress": []}});
         assert_eq!(changed(&json!({"loadBalancer": {}}), wanted.clone(), true), None);
