@@ -19,6 +19,7 @@ mod field_name;
 pub mod handler;
 mod installation;
 pub mod plan;
+mod rebase;
 pub mod retriever;
 mod schema;
 mod settings;
@@ -50,6 +51,7 @@ pub mod internal {
     pub use crate::controller::operator::{DRAIN, check_names, check_tasks};
     pub use crate::field_name::FieldName;
     pub use crate::installation::Installation;
+    pub use crate::rebase::rebase;
     pub use crate::settings::GivenSettings;
     pub use kooper_sharding::{BUCKET, bucket_of_owner};
     pub mod crd {

@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 
 /// The fields that distinguish the entries of a list, as far as the lists of Kubernetes
 /// are maps.
-const KEYS: [&str; 8] = ["name", "type", "uid", "key", "ip", "mountPath", "containerPort", "port"];
+pub(crate) const KEYS: [&str; 8] = ["name", "type", "uid", "key", "ip", "mountPath", "containerPort", "port"];
 
 /// Fields of the metadata that every write may change.
 const VOLATILE: [&str; 6] = ["managedFields", "resourceVersion", "generation", "uid", "creationTimestamp", "selfLink"];

@@ -6,8 +6,8 @@
 //! [`operations`] are the difference of both.
 
 mod operations;
-mod rebase;
 
+use kooper_access::internal::rebase;
 use serde_json::Value;
 
 pub(crate) use operations::Patch;
@@ -62,7 +62,7 @@ pub(crate) fn patch(
     if !raw.is_object() {
         return Err(PatchError::NotAnObject);
     }
-    let (changed, paths) = rebase::rebase(before, after, raw);
+    let (changed, paths) = rebase(before, after, raw);
     if !overwrite && !paths.is_empty() {
         return Err(PatchError::Present { function: function.to_owned(), paths });
     }

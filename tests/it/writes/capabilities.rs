@@ -2,6 +2,7 @@
 
 mod children;
 mod deletions;
+mod edits;
 mod names;
 mod refusals;
 mod statuses;

@@ -10,7 +10,8 @@ use super::patch::PatchBody;
 use super::request::{CONFLICTS, Operation, ResourceClient, as_json, pause_after};
 use super::write::{answered, received};
 use super::{Access, Request};
-use crate::three_way_merge::{merge_patch, three_way_merge};
+use crate::rebase::rebase;
+use crate::three_way_merge::merge_patch;
 
 impl<T: Kind, V> Access<T, V> {
     /// Reads the object from the API server, lets `edit` change it, and writes the
@@ -84,8 +85,8 @@ impl ResourceClient<'_> {
             return Ok(object);
         }
         let live: Value = live.decode()?;
-        let mut wanted = live.clone();
-        three_way_merge(&before, &after, &mut wanted);
+        // The type may write what it has read in another form, such as a default, or 1.0 for 1.
+        let (wanted, _) = rebase(&before, &after, &live);
         let mut difference = merge_patch(&live, &wanted);
         for condition in ["uid", "resourceVersion"] {
             difference["metadata"][condition] = live["metadata"][condition].clone();

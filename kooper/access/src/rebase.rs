@@ -4,15 +4,15 @@ use std::collections::{BTreeSet, HashMap};
 
 use serde_json::{Map, Value};
 
-/// The fields that distinguish the entries of a list, as far as the lists of Kubernetes are maps.
-const KEYS: [&str; 8] = ["name", "type", "uid", "key", "ip", "mountPath", "containerPort", "port"];
+use crate::three_way_merge::KEYS;
 
 /// The list of values that is a set, in every kind.
 const SET: &str = "metadata.finalizers";
 
 /// Applies to `raw` what changed from `before` to `after`. Returns the result, and the paths
 /// of values that `raw` has and that changed.
-pub(super) fn rebase(before: &Value, after: &Value, raw: &Value) -> (Value, Vec<String>) {
+#[must_use]
+pub fn rebase(before: &Value, after: &Value, raw: &Value) -> (Value, Vec<String>) {
     let mut rebase = Rebase { path: Vec::new(), changed: Vec::new() };
     let result = rebase.value(before, after, raw);
     (result, rebase.changed)
