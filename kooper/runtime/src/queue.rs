@@ -155,7 +155,7 @@ pub struct WorkQueue {
     shared: Mutex<Shared>,
     /// Notified when a key is ready, or when no consumer waits for the next timer.
     ready: Notify,
-    /// Notified when the next timer has changed; the timekeeper listens.
+    /// Notified when a timer is due before the timekeeper wakes; it listens.
     earlier: Notify,
     /// Notified when keys wait whose priority is not known.
     unprioritized: Notify,
@@ -170,8 +170,8 @@ kooper_base::debug_fields! { OnAdd {} }
 #[derive(Debug)]
 struct Shared {
     state: QueueState,
-    /// `true` if one of the waiting consumers is the timekeeper.
-    timekept: bool,
+    /// Until when the timekeeper sleeps, which is one of the waiting consumers; `None` if there is none.
+    timekept: Option<Instant>,
     shut_down: bool,
 }
 
@@ -180,13 +180,21 @@ struct Shared {
 /// another one takes over.
 struct Timekeeper<'a>(&'a WorkQueue);
 
+impl Shared {
+    /// Returns `true` if the timekeeper sleeps for longer than until the next timer. One that wakes too early only sleeps
+    /// again.
+    fn oversleeps(&self, now: Instant) -> bool {
+        self.timekept.zip(self.state.next_wake(now)).is_some_and(|(until, next)| next < until)
+    }
+}
+
 impl WorkQueue {
     /// Creates an empty queue.
     #[must_use]
     pub fn new(options: QueueOptions) -> Self {
         let state = QueueState::new(options, Instant::now());
         Self {
-            shared: Mutex::new(Shared { state, timekept: false, shut_down: false }),
+            shared: Mutex::new(Shared { state, timekept: None, shut_down: false }),
             ready: Notify::new(),
             earlier: Notify::new(),
             unprioritized: Notify::new(),
@@ -298,19 +306,23 @@ impl WorkQueue {
                 if shared.state.lacks_priorities() {
                     self.unprioritized.notify_one();
                 }
-                if let Some(item) = shared.state.take(now) {
-                    // Several adds may have stored only one permit.
-                    if shared.state.ready() > 0 {
+                let item = shared.state.take(now);
+                let deadline = shared.state.next_wake(now);
+                let lacks_timekeeper = deadline.is_some() && shared.timekept.is_none();
+                if let Some(item) = item {
+                    // Several adds, or an add and a timer, may have stored only one permit.
+                    if shared.state.ready() > 0 || lacks_timekeeper {
                         self.ready.notify_one();
                     }
                     drop(shared);
                     self.count_adds(added);
                     return Some(item);
                 }
-                let deadline = shared.state.next_wake(now);
-                if timekeeper.is_none() && deadline.is_some() && !shared.timekept {
-                    shared.timekept = true;
+                if lacks_timekeeper {
                     timekeeper = Some(Timekeeper(self));
+                }
+                if timekeeper.is_some() && deadline.is_some() {
+                    shared.timekept = deadline;
                 }
                 (added, deadline)
             };
@@ -422,20 +434,20 @@ impl WorkQueue {
         let mut shared = self.lock();
         let now = Instant::now();
         let state = &mut shared.state;
-        let before = (state.ready(), state.earliest(), state.added());
+        let before = (state.ready(), state.next_wake(now).is_some(), state.added());
         let result = change(state, now);
-        let (added, timer) = (state.ready() > before.0, state.earliest() != before.1);
+        let (added, first) = (state.ready() > before.0, !before.1 && state.next_wake(now).is_some());
         let (adds, asks) = (state.added() - before.2, state.lacks_priorities());
-        let timekept = shared.timekept;
+        let (unkept, oversleeps) = (shared.timekept.is_none(), shared.oversleeps(now));
         drop(shared);
         self.count_adds(adds);
         if asks {
             self.unprioritized.notify_one();
         }
-        if added || (timer && !timekept) {
+        if added || (first && unkept) {
             self.ready.notify_one();
         }
-        if timer && timekept {
+        if oversleeps {
             self.earlier.notify_one();
         }
         result
@@ -456,8 +468,8 @@ impl WorkQueue {
 impl Drop for Timekeeper<'_> {
     fn drop(&mut self) {
         let mut shared = self.0.lock();
-        shared.timekept = false;
-        if shared.state.earliest().is_some() {
+        shared.timekept = None;
+        if shared.state.next_wake(Instant::now()).is_some() {
             self.0.ready.notify_one();
         }
     }

@@ -159,6 +159,25 @@ async fn a_failed_key_is_retried_after_another_timer_was_cancelled() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_delayed_key_is_taken_while_a_failed_one_waits_for_the_rate_of_retries() {
+    let queue = Arc::new(WorkQueue::new(QueueOptions { retry_rate: (1, 1), ..QueueOptions::default() }));
+    let fails = |key: &ObjectKey, calls| {
+        let fails = key.name() != "delayed" && calls == 0;
+        (ms(0), if fails { Completion::Failure } else { Completion::Success(None) })
+    };
+    let (_tasks, log) = consumers(2, &queue, fails);
+    for name in ["first", "second"] {
+        queue.add(&key(name), Lane::Event, Reason::External);
+    }
+    // The retry of the second one is due, and waits for a token.
+    tokio::time::sleep(ms(100)).await;
+    queue.add_after(&key("delayed"), ms(200));
+    tokio::time::sleep(ms(500)).await;
+    let runs = |name: &str| log.lock().iter().filter(|run| run.key == key(name)).count();
+    assert_eq!(["first", "second", "delayed"].map(runs), [2, 1, 1]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_resync_runs_after_the_timer_of_an_earlier_one_was_cancelled() {
     let resync = Some(Duration::from_secs(180));
     let queue = Arc::new(WorkQueue::new(QueueOptions { resync, ..QueueOptions::default() }));

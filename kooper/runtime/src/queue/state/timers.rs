@@ -100,22 +100,13 @@ impl QueueState {
     }
 
     /// When [`wake`](Self::wake) must be called next.
-    pub(in crate::queue) fn next_wake(&mut self, now: Instant) -> Option<Instant> {
+    pub(in crate::queue) fn next_wake(&self, now: Instant) -> Option<Instant> {
         let token = self.bucket.next(now).into();
         let retry = self.retries.next().map(|at| at.max(token));
         let admitted = self.forbidden.opened().map(|_| token);
-        [retry, admitted, self.earliest_of_others()].into_iter().flatten().min().map(Instant::from)
-    }
-
-    /// The earliest timer, without regard to the bucket. A sleeping worker must be
-    /// woken when it changes.
-    pub(in crate::queue) fn earliest(&self) -> Option<CompactInstant> {
-        [self.retries.next(), self.forbidden.opened(), self.earliest_of_others()].into_iter().flatten().min()
-    }
-
-    fn earliest_of_others(&self) -> Option<CompactInstant> {
-        let sets = [self.delayed.next(), self.debounced.next(), self.resyncs.next()];
-        sets.into_iter().chain([self.forbidden.next(), self.expected.next().map(CompactInstant::from)]).flatten().min()
+        let expected = self.expected.next().map(CompactInstant::from);
+        let others = [self.delayed.next(), self.debounced.next(), self.resyncs.next(), self.forbidden.next(), expected];
+        [retry, admitted].into_iter().chain(others).flatten().min().map(Instant::from)
     }
 
     /// Queues a key whose timer has fired.
