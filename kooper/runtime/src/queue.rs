@@ -307,6 +307,10 @@ impl WorkQueue {
                     self.unprioritized.notify_one();
                 }
                 let item = shared.state.take(now);
+                // A key that it has held back has an earlier timer.
+                if timekeeper.is_none() && shared.oversleeps(now) {
+                    self.earlier.notify_one();
+                }
                 let deadline = shared.state.next_wake(now);
                 let lacks_timekeeper = deadline.is_some() && shared.timekept.is_none();
                 if let Some(item) = item {

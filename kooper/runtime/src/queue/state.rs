@@ -53,6 +53,8 @@ pub(super) struct QueueState {
     forbidden: ForbiddenBreaker,
     /// The events of the writes of calls, which keys expect.
     expected: ExpectedEvents,
+    /// The number of keys that are held back until the caches have their calls' writes.
+    parked: usize,
     bucket: TokenBucket,
     arrivals: u64,
     runs: u64,
@@ -84,6 +86,7 @@ impl QueueState {
             resyncs: Schedule::default(),
             forbidden: ForbiddenBreaker::default(),
             expected: ExpectedEvents::default(),
+            parked: 0,
             arrivals: 0,
             runs: 0,
             added: 0,
@@ -161,6 +164,7 @@ impl QueueState {
             if entry.writes.is_awaiting() {
                 entry.is_parked = true;
                 entry.added_at = None;
+                self.parked += 1;
                 continue;
             }
             entry.place = None;
@@ -374,6 +378,7 @@ impl QueueState {
         if std::mem::take(&mut entry.is_parked) {
             entry.added_at = Some(now.into());
             self.ready.insert(id, entry);
+            self.parked -= 1;
         }
     }
 

@@ -192,6 +192,25 @@ async fn a_resync_runs_after_the_timer_of_an_earlier_one_was_cancelled() {
     assert_eq!(log.lock().len(), 4);
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_key_waits_for_its_own_write_for_a_limited_time_although_another_key_has_written_later() {
+    let queue = queue();
+    let start = Instant::now();
+    for name in ["a", "b"] {
+        let object = (CacheRef::Primary, key(name));
+        let write = Revision { object, uid: "u".to_owned(), version: Some("5".to_owned()) };
+        queue.record_write(&key(name), &write, WriteOrigin::Own);
+        tokio::time::sleep(ms(2000)).await;
+    }
+    // One of them waits for the later of the writes, and another one takes the key.
+    let (_tasks, log) = consumers(2, &queue, |_, _| seconds(0));
+    tokio::time::sleep(ms(500)).await;
+    queue.add(&key("a"), Lane::Event, Reason::Modified);
+    tokio::time::sleep(ms(60_000)).await;
+    let taken: Vec<_> = log.lock().iter().map(|run| (run.key.clone(), (run.taken - start).as_secs())).collect();
+    assert_eq!(taken, [(key("a"), 5)]);
+}
+
 /// A time by which a key must be taken.
 struct Deadline {
     key: ObjectKey,

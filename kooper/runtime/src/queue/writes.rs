@@ -308,8 +308,11 @@ impl ExpectedEvents {
         }
     }
 
-    /// When the next wait expires.
-    pub(super) fn next(&self) -> Option<Instant> {
-        [&self.waits, &self.late].into_iter().filter_map(|queue| queue.front()).map(|front| front.at).min()
+    /// When the next wait expires. Unless a key is held back by one, those that expire meanwhile only free memory, so
+    /// many do it together: a timer for each write would wake a thread as often as the writes themselves.
+    pub(super) fn next(&self, holds_back: bool) -> Option<Instant> {
+        let ends = self.waits.front().zip(self.waits.back());
+        let wait = ends.map(|(first, last)| if holds_back { first.at } else { last.at.min(first.at + TIMEOUT) });
+        wait.into_iter().chain(self.late.front().map(|first| first.at)).min()
     }
 }

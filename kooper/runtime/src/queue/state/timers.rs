@@ -104,7 +104,7 @@ impl QueueState {
         let token = self.bucket.next(now).into();
         let retry = self.retries.next().map(|at| at.max(token));
         let admitted = self.forbidden.opened().map(|_| token);
-        let expected = self.expected.next().map(CompactInstant::from);
+        let expected = self.expected.next(self.parked > 0).map(CompactInstant::from);
         let others = [self.delayed.next(), self.debounced.next(), self.resyncs.next(), self.forbidden.next(), expected];
         [retry, admitted].into_iter().chain(others).flatten().min().map(Instant::from)
     }
