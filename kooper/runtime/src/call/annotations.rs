@@ -33,20 +33,16 @@ impl Annotations {
         )
     }
 
-    /// Returns `true` if a change pauses or resumes an object.
-    pub(crate) fn pauses(&self, old: &Object, new: &Object) -> bool {
-        self.pause.is_some() && has_other(old, new) && self.is_paused(old) != self.is_paused(new)
+    /// Returns whether a change asks for a call, and whether it pauses or resumes an object.
+    pub(crate) fn compare(&self, old: &Object, new: &Object) -> (bool, bool) {
+        let has_any = self.pause.is_some() || self.reconcile_now.is_some();
+        // Most changes are others.
+        if !has_any || !differs(old, new, &[Changed::Annotations]) {
+            return (false, false);
+        }
+        let asks = |name: &String| value(old, name) != value(new, name);
+        (self.reconcile_now.as_ref().is_some_and(asks), self.is_paused(old) != self.is_paused(new))
     }
-
-    /// Returns `true` if a change asks for a call.
-    pub(crate) fn asks(&self, old: &Object, new: &Object) -> bool {
-        let asks = |name: &String| has_other(old, new) && value(old, name) != value(new, name);
-        self.reconcile_now.as_ref().is_some_and(asks)
-    }
-}
-
-fn has_other(old: &Object, new: &Object) -> bool {
-    differs(old, new, &[Changed::Annotations])
 }
 
 fn value(object: &Object, name: &str) -> Option<String> {

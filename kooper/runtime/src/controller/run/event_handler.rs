@@ -218,8 +218,7 @@ impl EventHandler {
         self.enqueuer.observe_deletion(change);
         let (mut asks, mut pauses) = (false, false);
         if let (Some(old), Some(new)) = (&change.old, &change.new) {
-            let annotations = &self.enqueuer.controller.annotations;
-            (asks, pauses) = (annotations.asks(old, new), annotations.pauses(old, new));
+            (asks, pauses) = self.enqueuer.controller.annotations.compare(old, new);
             if pauses && seen == ChangeSource::Watched && self.daemons.is_none() && self.enqueuer.is_open_to(new.key())
             {
                 self.enqueuer.observer.each(|one| one.paused(new));
