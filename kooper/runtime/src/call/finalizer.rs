@@ -80,7 +80,7 @@ impl Finalizers {
     /// Returns `true` if the object has one of our finalizers.
     #[must_use]
     pub fn are_on_object(&self, object: &Object) -> bool {
-        object.metadata().is_ok_and(|metadata| self.are_among(&metadata.finalizers))
+        object.finalizers().is_ok_and(|finalizers| self.are_among(&finalizers))
     }
 
     /// Returns `true` if the list contains one of our finalizers.
@@ -125,12 +125,12 @@ impl Finalizing {
             return if retires { self.clean_up(object, call).await } else { Ok(Action::done()) };
         }
         for _ in 0..CONFLICTS {
-            let metadata = object.metadata().map_err(Failure::Decode)?;
-            if metadata.is_deleted() {
+            if object.is_terminating() {
                 return self.clean_up(object, call).await;
             }
-            let wanted = self.finalizers.added(&metadata.finalizers);
-            if wanted == metadata.finalizers {
+            let present = object.finalizers().map_err(Failure::Decode)?;
+            let wanted = self.finalizers.added(&present);
+            if wanted == present {
                 return self.handler.call(object, call).await;
             }
             // An object that neither the handler nor `cleanup` can decode gets no finalizer.
@@ -146,9 +146,9 @@ impl Finalizing {
     async fn clean_up(&self, mut object: Arc<Object>, call: Call) -> Result<Action, Failure> {
         let (mut seen, mut calls) = (object.clone(), 0);
         for _ in 0..CONFLICTS {
-            let metadata = object.metadata().map_err(Failure::Decode)?;
-            let wanted = self.finalizers.removed(&metadata.finalizers);
-            if wanted == metadata.finalizers {
+            let present = object.finalizers().map_err(Failure::Decode)?;
+            let wanted = self.finalizers.removed(&present);
+            if wanted == present {
                 return Ok(Action::done());
             }
             if calls == 0 || (calls <= REPEATS && differs(&seen, &object, &READ)) {

@@ -84,6 +84,16 @@ impl Object {
         self.decode::<Head<Owned>>().map(|head| head.metadata.owner_references)
     }
 
+    /// Decodes the finalizers; the rest is skipped.
+    pub(crate) fn finalizers(&self) -> Result<Vec<String>, DecodeError> {
+        #[derive(Default, Deserialize)]
+        #[serde(default)]
+        struct Finalized {
+            finalizers: Vec<String>,
+        }
+        self.decode::<Head<Finalized>>().map(|head| head.metadata.finalizers)
+    }
+
     /// Returns `true` if a deleted object still exists, because of its grace period or finalizers.
     #[doc(hidden)]
     #[must_use]
@@ -122,7 +132,9 @@ mod tests {
             "finalizers":["one/a","two/b"],"deletionTimestamp":"2026-01-01T00:00:00Z","generation":3,
             "ownerReferences":[{"apiVersion":"v1","kind":"A","name":"p","uid":"1"},
                 {"apiVersion":"v1","kind":"B","name":"q","uid":"2","controller":true}]}}"#;
-        let metadata = Object::parse(json).expect("an object").metadata().expect("metadata");
+        let object = Object::parse(json).expect("an object");
+        let metadata = object.metadata().expect("metadata");
+        assert_eq!(object.finalizers().as_ref(), Ok(&metadata.finalizers));
         assert!(metadata.is_deleted() && metadata.has_finalizer("two/b") && !metadata.has_finalizer("two"));
         assert_eq!(metadata.controller().map(|owner| owner.name.as_str()), Some("q"));
         assert_eq!((metadata.generation, metadata.labels["x"].as_str()), (Some(3), "y"));

@@ -34,7 +34,7 @@ impl ForgottenFinalizers {
         if !object.is_terminating() || self.examined.lock().get(key).is_some_and(|known| **known == *uid) {
             return None;
         }
-        let finalizers = object.metadata().map(|metadata| metadata.finalizers).unwrap_or_default();
+        let finalizers = object.finalizers().unwrap_or_default();
         if finalizers.iter().all(|finalizer| is_of_kubernetes(finalizer)) {
             return None;
         }
