@@ -129,10 +129,11 @@ impl Workers {
             Some(object) if functions.ignores(&object) => {
                 self.observer.each(|one| one.ignored(&item.key));
                 if let Some(forgotten_finalizers) = &functions.forgotten_finalizers
+                    // Boxed: every worker would have room for its request, also while it waits for a key.
                     && let Some(Some(finalizer)) = self
                         .tasks
                         .stopping
-                        .run_until_cancelled(forgotten_finalizers.examine(&object, &self.controller.own))
+                        .run_until_cancelled(forgotten_finalizers.examine(&object, &self.controller.own).boxed())
                         .await
                 {
                     self.observer.each(|one| one.forgotten_finalizers(&object, &finalizer));
