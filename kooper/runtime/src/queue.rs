@@ -157,7 +157,7 @@ pub struct WorkQueue {
     ready: Notify,
     /// Notified when a timer is due before the timekeeper wakes; it listens.
     earlier: Notify,
-    /// Notified when keys wait whose priority is not known.
+    /// Notified when several keys wait, and the priority of some is not known.
     unprioritized: Notify,
     /// Is called for each key that begins to wait for a worker.
     on_add: Option<OnAdd>,

@@ -44,9 +44,10 @@ impl ReadyKeys {
         self.ranks = Some(BTreeSet::new());
     }
 
-    /// Returns `true` if keys wait whose priority is not known.
+    /// Returns `true` if keys wait whose priority is not known. That of a single key decides nothing, and a worker takes it
+    /// at once if one is idle.
     pub(super) fn lacks_priorities(&self) -> bool {
-        !self.unprioritized.is_empty()
+        self.len() > 1 && !self.unprioritized.is_empty()
     }
 
     /// Takes a key whose priority is not known.

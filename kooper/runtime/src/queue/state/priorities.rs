@@ -9,7 +9,7 @@ impl QueueState {
         self.ready.order_by_priority();
     }
 
-    /// Returns `true` if keys wait whose priority is not known.
+    /// Returns `true` if several keys wait, and the priority of some is not known.
     pub(in crate::queue) fn lacks_priorities(&self) -> bool {
         self.ready.lacks_priorities()
     }

@@ -121,11 +121,13 @@ fn the_priority_of_a_retry_is_decided_again() {
 fn a_key_that_a_worker_takes_at_once_is_not_asked_for() {
     let mut queue = queue();
     queue.event("5_a");
+    assert!(!queue.state.lacks_priorities(), "no other key waits");
     assert!(queue.take().is_some() && !queue.state.lacks_priorities());
     queue.finish("5_a", Completion::Success(None));
     assert_eq!(queue.state.known(), 0);
     queue.event("5_a");
     queue.event("6_a");
+    assert!(queue.state.lacks_priorities());
     queue.state.clear(queue.now);
     assert!(!queue.state.lacks_priorities());
     queue.event("0_a");
