@@ -82,13 +82,18 @@ impl Running {
 /// Prepares the replica for its calls: then it is ready. Keeps its certificate that of the authority in the
 /// Secret.
 async fn renew(client: Client, registration: Arc<Registration>, ready: watch::Sender<bool>) {
+    // An error that stays the same is logged once.
+    let mut logged = String::new();
     loop {
         let error = match timeout(ANSWER, registration.withdraw(&client)).await {
             Ok(Ok(_)) => break,
             Ok(Err(error)) => chain(&error),
             Err(_) => late(),
         };
-        tracing::warn!("the webhooks are not ready: {error}");
+        if error != logged {
+            tracing::warn!("the webhooks are not ready: {error}");
+            logged = error;
+        }
         sleep(RETRY).await;
     }
     let shared = &registration.shared;
@@ -97,6 +102,7 @@ async fn renew(client: Client, registration: Arc<Registration>, ready: watch::Se
         return;
     };
     let secret = CaSecret::new(client, &registration.namespace, secret.clone());
+    logged.clear();
     loop {
         let renewed = async {
             let used = known.lock().clone();
@@ -111,10 +117,15 @@ async fn renew(client: Client, registration: Arc<Registration>, ready: watch::Se
             Err(_) => Some(late()),
         };
         match error {
-            None => drop(ready.send_replace(true)),
-            Some(error) => {
-                tracing::warn!("the certificate of the webhooks cannot be renewed, and stays in use: {error}");
+            None => {
+                ready.send_replace(true);
+                logged.clear();
             }
+            Some(error) if error != logged => {
+                tracing::warn!("the certificate of the webhooks cannot be renewed, and stays in use: {error}");
+                logged = error;
+            }
+            Some(_) => {}
         }
         let is_ready = *ready.borrow();
         sleep(if is_ready { EVERY } else { RETRY }).await;
@@ -127,13 +138,15 @@ fn late() -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
     use http::Method;
     use k8s_openapi::api::core::v1::ConfigMap;
     use kooper_access::State;
     use kooper_tests::responses;
     use serde_json::json;
+    use tracing::span::{Attributes, Id, Record};
+    use tracing::{Event, Metadata, Subscriber};
 
     use super::*;
     use crate::{FailurePolicy, Webhook, Webhooks};
@@ -184,6 +197,71 @@ mod tests {
             }
             sleep(EVERY * 3).await;
             assert_eq!(created.load(Ordering::Relaxed), 1);
+        }
+    }
+
+    /// Counts the lines that this module logs.
+    struct Lines(Arc<AtomicUsize>);
+
+    impl Subscriber for Lines {
+        fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+            metadata.target() == "kooper_webhooks::program::running"
+        }
+
+        fn new_span(&self, _: &Attributes<'_>) -> Id {
+            Id::from_u64(1)
+        }
+
+        fn record(&self, _: &Id, _: &Record<'_>) {}
+
+        fn record_follows_from(&self, _: &Id, _: &Id) {}
+
+        fn event(&self, _: &Event<'_>) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+
+        fn enter(&self, _: &Id) {}
+
+        fn exit(&self, _: &Id) {}
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_error_that_stays_the_same_is_logged_once_and_again_after_a_success() {
+        let (lines, asked) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+        let _logged = tracing::subscriber::set_default(Lines(Arc::clone(&lines)));
+        let forbids = Arc::new(AtomicBool::new(true));
+        let (counted, forbidden) = (Arc::clone(&asked), Arc::clone(&forbids));
+        let client = responses::client("shops", move |request| {
+            counted.fetch_add(1, Ordering::Relaxed);
+            if forbidden.load(Ordering::Relaxed) {
+                responses::rejection(403, "no")
+            } else if request.method() == Method::POST {
+                (201, json!({"metadata": {"name": "ca", "resourceVersion": "1"}}))
+            } else {
+                responses::missing("ca")
+            }
+        });
+        let webhooks = Webhooks::new("shop", "shops").listen(SocketAddr::from(([127, 0, 0, 1], 0)));
+        let (running, _controllers) = webhooks.start(&client).expect("it starts");
+        // Never in the middle of an attempt, which begins with a full second.
+        sleep(Duration::from_millis(1)).await;
+        let several_requests = async || {
+            let before = asked.load(Ordering::Relaxed);
+            while asked.load(Ordering::Relaxed) < before + 5 {
+                sleep(RETRY).await;
+            }
+        };
+        several_requests().await;
+        assert_eq!(lines.load(Ordering::Relaxed), 1, "it is not ready");
+        forbids.store(false, Ordering::Relaxed);
+        drop(running.ready.subscribe().wait_for(|is_ready| *is_ready).await.expect("it reads the Secret"));
+        for renewals in 1..=2 {
+            sleep(Duration::from_millis(1)).await;
+            forbids.store(true, Ordering::Relaxed);
+            several_requests().await;
+            assert_eq!(lines.load(Ordering::Relaxed), 1 + renewals, "it cannot renew its certificate");
+            forbids.store(false, Ordering::Relaxed);
+            several_requests().await;
         }
     }
 }
