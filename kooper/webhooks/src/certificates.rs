@@ -1,14 +1,16 @@
 //! The certificates in use, by their source.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use k8s_openapi::jiff::Timestamp;
 use kooper_serving::FileCertificate;
 use parking_lot::Mutex;
 
+use crate::authority::is_bundle;
 use crate::authority::leaf::Leaf;
 use crate::authority::rotation::Authorities;
+use crate::authority::validity::valid_until;
 use crate::server::metrics::Metrics;
 use crate::states::States;
 
@@ -47,6 +49,15 @@ impl Shared {
     pub(crate) fn probed(&self, now: Timestamp) {
         self.states.update(|known| known.probed = Some(now));
         self.metrics.probed(now);
+    }
+
+    /// The authority in a file, unless that cannot be read or is not PEM.
+    pub(crate) fn bundle(&self, file: &Path) -> Option<String> {
+        let text = std::fs::read_to_string(file).ok().filter(|text| is_bundle(text))?;
+        if let Some(at) = valid_until(&text) {
+            self.metrics.expires("authority", at);
+        }
+        Some(text)
     }
 
     pub(crate) fn know(&self, authorities: &Authorities) {

@@ -27,9 +27,7 @@ use serde_json::{Value, json};
 use tokio::sync::watch;
 use tokio::time::sleep;
 
-use crate::authority::is_bundle;
 use crate::authority::secret::{CaSecret, SecretError};
-use crate::authority::validity::valid_until;
 use crate::certificates::{Certificates, Shared};
 use crate::installed::Installed;
 use crate::states::Registered;
@@ -234,11 +232,7 @@ impl Registration {
         let (secret, leaf, known) = match &self.shared.certificates {
             Certificates::Injected { .. } => return Ok(Some(String::new())),
             Certificates::Files { ca, .. } => {
-                let text = std::fs::read_to_string(ca).ok().filter(|text| is_bundle(text));
-                if let Some(at) = text.as_deref().and_then(valid_until) {
-                    self.shared.metrics.expires("authority", at);
-                }
-                return text.map(Some).ok_or_else(|| RegisterError::Bundle { file: ca.clone() });
+                return self.shared.bundle(ca).map(Some).ok_or_else(|| RegisterError::Bundle { file: ca.clone() });
             }
             Certificates::Own { secret, leaf, known } => (secret, leaf, known),
         };

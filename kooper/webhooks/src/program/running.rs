@@ -97,9 +97,20 @@ async fn renew(client: Client, registration: Arc<Registration>, ready: watch::Se
         sleep(RETRY).await;
     }
     let shared = &registration.shared;
-    let Certificates::Own { secret, leaf, known } = &shared.certificates else {
-        ready.send_replace(true);
-        return;
+    let (secret, leaf, known) = match &shared.certificates {
+        Certificates::Own { secret, leaf, known } => (secret, leaf, known),
+        Certificates::Injected { .. } => {
+            ready.send_replace(true);
+            return;
+        }
+        Certificates::Files { ca, .. } => {
+            ready.send_replace(true);
+            // A replica that does not register the webhooks any more would export the expiry of an earlier authority.
+            loop {
+                drop(shared.bundle(ca));
+                sleep(EVERY).await;
+            }
+        }
     };
     let secret = CaSecret::new(client, &registration.namespace, secret.clone());
     logged.clear();
@@ -144,6 +155,7 @@ mod tests {
     use k8s_openapi::api::core::v1::ConfigMap;
     use kooper_access::State;
     use kooper_tests::responses;
+    use prometheus::{Registry, TextEncoder};
     use serde_json::json;
     use tracing::span::{Attributes, Id, Record};
     use tracing::{Event, Metadata, Subscriber};
@@ -262,6 +274,40 @@ mod tests {
             assert_eq!(lines.load(Ordering::Relaxed), 1 + renewals, "it cannot renew its certificate");
             forbids.store(false, Ordering::Relaxed);
             several_requests().await;
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_replica_that_registers_nothing_exports_the_expiry_of_an_authority_in_a_file_and_of_the_next_one() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let [certificate, key, ca] = ["tls.crt", "tls.key", "ca.crt"].map(|name| folder.path().join(name));
+        let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).expect("a certificate");
+        std::fs::write(&certificate, made.cert.pem()).expect("written");
+        std::fs::write(&key, made.signing_key.serialize_pem()).expect("written");
+        let registry = Registry::new();
+        let webhooks = Webhooks::new("shop", "shops").listen(SocketAddr::from(([127, 0, 0, 1], 0)));
+        let webhooks = webhooks.files(&certificate, &key, &ca).metrics(&registry);
+        let client = responses::client("shops", |_| responses::missing("shop"));
+        let (_running, _controllers) = webhooks.start(&client).expect("it starts");
+        let is_exported = |expiry: &str| {
+            let text = TextEncoder::new().encode_to_string(&registry.gather()).expect("text");
+            let name = "kooper_webhook_certificate_expiry_timestamp_seconds{";
+            text.lines().any(|line| {
+                line.starts_with(name) && line.contains(r#"certificate="authority""#) && line.ends_with(expiry)
+            })
+        };
+        for (year, expiry) in [(2031, " 1935792000"), (2077, " 3387484800")] {
+            let mut authority = rcgen::CertificateParams::new(["localhost".to_owned()]).expect("a name");
+            authority.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
+            authority.not_after = rcgen::date_time_ymd(year, 5, 6);
+            let authority = authority.self_signed(&made.signing_key).expect("a certificate");
+            std::fs::write(&ca, authority.pem()).expect("written");
+            let exported = async {
+                while !is_exported(expiry) {
+                    sleep(RETRY).await;
+                }
+            };
+            timeout(EVERY * 3, exported).await.expect("it is exported");
         }
     }
 }
