@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use kooper_runtime::internal::call::attempt::{Attempt, Failure};
 use kooper_runtime::internal::call::observer::{CallObserver, EndedCall, Outcome};
 use kooper_runtime::internal::queue::NextRun;
 
@@ -22,12 +23,20 @@ impl CallTotals {
         let took = Duration::from_micros(self.took.load(Ordering::Relaxed));
         (self.ended.load(Ordering::Relaxed), self.failed.load(Ordering::Relaxed), took)
     }
+
+    fn add(&self, has_failed: bool, took: Duration) {
+        self.ended.fetch_add(1, Ordering::Relaxed);
+        self.failed.fetch_add(has_failed.into(), Ordering::Relaxed);
+        self.took.fetch_add(u64::try_from(took.as_micros()).unwrap_or(u64::MAX), Ordering::Relaxed);
+    }
 }
 
 impl CallObserver for CallTotals {
     fn returned(&self, call: &EndedCall<'_>, _: NextRun) {
-        self.ended.fetch_add(1, Ordering::Relaxed);
-        self.failed.fetch_add(matches!(call.outcome, Outcome::Failure(..)).into(), Ordering::Relaxed);
-        self.took.fetch_add(u64::try_from(call.took.as_micros()).unwrap_or(u64::MAX), Ordering::Relaxed);
+        self.add(matches!(call.outcome, Outcome::Failure(..)), call.took);
+    }
+
+    fn deleted(&self, _: &Attempt, failure: Option<&Failure>, took: Duration) {
+        self.add(failure.is_some(), took);
     }
 }

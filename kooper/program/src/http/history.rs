@@ -72,6 +72,12 @@ impl History {
 
 #[cfg(test)]
 mod tests {
+    use k8s_openapi::api::core::v1::ConfigMap;
+    use kooper_access::retriever::channel;
+    use kooper_access::{Controller, Operator};
+    use tokio::time::{sleep, timeout};
+    use tokio_util::sync::CancellationToken;
+
     use super::*;
 
     #[test]
@@ -84,5 +90,43 @@ mod tests {
         let kept = history.of("shops");
         assert_eq!((kept.len(), kept[0].queued, kept[KEPT - 1].queued), (KEPT, 500 - KEPT, 499));
         assert_eq!(EVERY * u32::try_from(KEPT - 1).expect("few"), Duration::from_secs(600));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_call_of_deleted_counts_by_how_it_ended() {
+        let config = |name: &str| {
+            let mut config = ConfigMap::default();
+            config.metadata.namespace = Some("shop".to_owned());
+            config.metadata.name = Some(name.to_owned());
+            config.metadata.uid = Some(name.to_owned());
+            config
+        };
+        let (retriever, events) = channel(["good", "bad"].map(config)).expect("objects");
+        let deleted = |config: Arc<ConfigMap>| async move {
+            if config.metadata.name.as_deref() == Some("bad") { Err("it is needed") } else { Ok(()) }
+        };
+        let controller = Controller::builder::<ConfigMap>("shops").retriever(retriever).deleted(deleted);
+        let controller = controller.handler(async || {}).build().expect("a controller");
+        let health = Health::default();
+        let operator = Operator::builder().health(health.clone()).controller(controller).build().expect("an operator");
+        let stop = CancellationToken::new();
+        let running = tokio::spawn(operator.run(stop.clone()));
+        let sample = || health.controllers()[0].view.upgrade().map(|view| Sample::of(&view)).unwrap_or_default();
+        let ended = async |calls: u64| {
+            let wait = async {
+                while sample().ended < calls {
+                    sleep(Duration::from_millis(10)).await;
+                }
+            };
+            timeout(EVERY, wait).await.expect("the calls end");
+        };
+        ended(2).await;
+        for name in ["good", "bad"] {
+            events.delete(&config(name)).expect("an object");
+        }
+        ended(4).await;
+        assert_eq!((sample().ended, sample().failed), (4, 1));
+        stop.cancel();
+        running.await.expect("no panic").expect("it stops");
     }
 }
