@@ -52,8 +52,8 @@ pub(super) fn rows(scope: &Scope, elected: bool, shared: bool, has_webhooks: boo
                 panels.gauge("Keys that wait", &table::DEPTH, CONTROLLER),
                 panels.quantiles("Time in the queue", &table::QUEUE_DURATION),
                 panels
-                    .rate("Keys taken and retried per second", &table::ADDS, CONTROLLER)
-                    .named("{{controller}} taken")
+                    .rate("Keys added and retried per second", &table::ADDS, CONTROLLER)
+                    .named("{{controller}} added")
                     .with(scope.rate(&table::RETRIES, WINDOW, CONTROLLER), "{{controller}} retried")
                     .about(&table::RETRIES),
                 panels.gauge(
