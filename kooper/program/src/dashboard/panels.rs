@@ -150,7 +150,9 @@ impl Panels<'_> {
         let scope = self.0;
         let latency = |quantile| scope.quantile(quantile, &table::WEBHOOK_LATENCY, WINDOW, WEBHOOK);
         let installation = &["installation"];
-        let expiry = format!("{} - time()", scope.min(&table::WEBHOOK_EXPIRY, &["installation", "certificate"]));
+        // The axis begins at 0: one that has expired would not be shown.
+        let expiry = scope.min(&table::WEBHOOK_EXPIRY, &["installation", "certificate"]);
+        let expiry = format!("clamp_min({expiry} - time(), 0)");
         let probed = format!("time() - {}", scope.max(&table::WEBHOOK_PROBED, installation));
         vec![
             self.rate("Requests to webhooks per second", &table::WEBHOOK_REQUESTS, &["webhook", "code"]),

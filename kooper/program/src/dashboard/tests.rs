@@ -97,3 +97,13 @@ fn a_program_with_webhooks_alone_is_found_by_its_installations() {
     assert!(text.contains(query), "{text}");
     assert!(text.contains("controller=~'webhook-check'}") && !text.contains("controller=~''"), "{text}");
 }
+
+#[test]
+fn a_certificate_that_has_expired_is_at_the_beginning_of_the_axis() {
+    let dashboard = dashboard("shop", &[], &webhooks());
+    let panel = panels(&dashboard).iter().find(|panel| panel["title"] == "Time until certificates expire");
+    let panel = panel.expect("a panel of certificates");
+    let query = panel["targets"][0]["expr"].as_str().expect("a string");
+    assert!(query.starts_with("clamp_min(min by ") && query.ends_with(" - time(), 0)"), "{query}");
+    assert_eq!(panel["fieldConfig"]["defaults"]["min"], 0);
+}
