@@ -257,9 +257,8 @@ impl Writer {
         self.drop_note("events.k8s.io", note, failure);
     }
 
-    /// Counts an Event that could not be written in a group of the API.
+    /// Counts an Event that could not be written in a group of the API, unless it would be deleted with its namespace.
     fn drop_note(&self, group: &str, note: &Note, failure: &WriteError) {
-        self.drops.count();
         let namespace = note.regarding.namespace.as_deref().filter(|namespace| !namespace.is_empty());
         let namespace = namespace.unwrap_or("default");
         if failure.is_of_deleted_namespace() {
@@ -267,6 +266,7 @@ impl Writer {
             tracing::debug!(controller, namespace, reason = note.reason, "a Kubernetes Event is dropped: {failure}");
             return;
         }
+        self.drops.count();
         let (cause, advice) = match failure {
             WriteError::Server(error) if leader::is_fenced(error) => return,
             WriteError::Server(kube::Error::Api(status)) => {
