@@ -329,31 +329,3 @@ impl Definition {
         self.since = other.since;
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use serde_json::{Value, json};
-
-    use super::{Cause, Definition};
-
-    #[test]
-    fn what_a_scale_shows_of_an_object_has_its_types() {
-        let scale = json!({"specReplicasPath": ".spec.replicas", "statusReplicasPath": ".status.replicas",
-                           "labelSelectorPath": ".status.selector"});
-        let schema = json!({"openAPIV3Schema": {"type": "object"}});
-        let subresources = json!({"status": {}, "scale": scale});
-        let version = json!({"name": "v1", "storage": true, "schema": schema, "subresources": subresources});
-        let definition = Definition::read(&json!({"spec": {"versions": [version]}}), &version, 0);
-        let causes = |status: Value| {
-            let object = json!({"status": status});
-            let causes = definition.validate(&object, None, true, &mut Vec::new());
-            causes.iter().map(Cause::text).collect::<Vec<_>>()
-        };
-        let selector = ".status.selector: Invalid value: \"\": .status.selector accessor error: map[app:web] is of the \
-                        type map[string]interface {}, expected string";
-        let replicas = ".status.replicas: Invalid value: 0: .status.replicas accessor error: [1] is of the type \
-                        []interface {}, expected int64";
-        assert_eq!(causes(json!({"replicas": [1], "selector": {"app": "web"}})), [replicas, selector]);
-        assert_eq!(causes(json!({"replicas": 1, "selector": "app=web"})), [""; 0]);
-    }
-}

@@ -154,19 +154,6 @@ mod tests {
     }
 
     #[test]
-    fn an_object_is_not_null_and_fields_are_preserved_or_not_mentioned() {
-        let any = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": false});
-        let mut causes = Vec::new();
-        check(&json!({"type": "object", "nullable": true, "properties": {"any": any}}), "s", &mut causes);
-        let found: Vec<_> = causes.iter().map(Cause::text).collect();
-        let expected = [
-            "s.nullable: Forbidden: nullable cannot be true at the root",
-            "s.properties[any].x-kubernetes-preserve-unknown-fields: Invalid value: false: must be true or undefined",
-        ];
-        assert_eq!(found, expected);
-    }
-
-    #[test]
     fn a_pattern_that_go_cannot_read_is_rejected() {
         for (pattern, why) in [
             ("^(?=a)", "invalid or unsupported Perl syntax: "),

@@ -74,7 +74,7 @@ pub(super) fn drop_nulls(value: &mut Value, schema: &Value) {
 mod tests {
     use serde_json::json;
 
-    use super::{drop_nulls, prune};
+    use super::prune;
 
     #[test]
     fn unknown_fields_are_dropped_and_named() {
@@ -96,44 +96,5 @@ mod tests {
             json!({"list": [{"a": "1"}, {}], "map": {"k": {"a": 1}}, "any": {"free": 1, "known": {}}})
         );
         assert_eq!(object["metadata"]["name"], "x");
-    }
-
-    #[test]
-    fn lists_are_preserved_with_their_items() {
-        let schema = json!({"properties": {
-            "any": {"x-kubernetes-preserve-unknown-fields": true},
-            "list": {"x-kubernetes-preserve-unknown-fields": true, "items": {"properties": {"known": {"properties": {}}}}},
-            "free": {"additionalProperties": true},
-        }});
-        let mut object = json!({
-            "any": [{"a": 1}, [{"b": 2}]],
-            "list": [{"free": 1, "known": {"not": 1}}],
-            "free": {"scalar": 1, "list": [1, {"a": 1}], "map": {"b": 1}, "null": null},
-        });
-        let dropped = prune(&mut object, &schema);
-        assert_eq!(dropped, ["free.list[1].a", "free.map.b", "list[0].known.not"]);
-        let kept = json!({
-            "any": [{"a": 1}, [{"b": 2}]],
-            "list": [{"free": 1, "known": {}}],
-            "free": {"scalar": 1, "list": [1, {}], "map": {}, "null": null},
-        });
-        assert_eq!(object, kept);
-    }
-
-    #[test]
-    fn nulls_without_a_meaning_are_dropped() {
-        let schema = json!({"properties": {
-            "plain": {}, "nullable": {"nullable": true}, "default": {"default": 1},
-            "map": {"additionalProperties": {"properties": {"a": {}}}}, "list": {"items": {"properties": {"a": {}}}},
-        }});
-        let mut object = json!({
-            "plain": null, "nullable": null, "default": null, "unknown": null,
-            "map": {"x": null, "y": {"a": null}}, "list": [null, {"a": null, "b": null}],
-        });
-        drop_nulls(&mut object, &schema);
-        let kept = json!({
-            "nullable": null, "default": null, "unknown": null, "map": {"y": {}}, "list": [null, {"b": null}],
-        });
-        assert_eq!(object, kept);
     }
 }

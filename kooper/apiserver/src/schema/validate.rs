@@ -338,73 +338,13 @@ mod tests {
         assert!(fits("a", r"a\B|a") && !fits("b", r"a\B|a"));
     }
 
-    fn texts(value: &Value, present: Option<&Value>, schema: &Value) -> Vec<String> {
-        validate(value, present, schema).iter().map(crate::cause::Cause::text).collect()
-    }
-
     #[test]
-    fn of_alternatives_that_a_value_does_not_fit_the_causes_are_those_of_the_nearest_one() {
+    fn a_value_that_was_too_large_for_an_alternative_before_may_stay_so() {
         let size = json!({"properties": {"size": {"maximum": 3}}, "required": ["size"]});
-        let schema = json!({"type": "object", "properties": {"spec": {
-            "type": "object",
-            "properties": {"name": {"type": "string"}, "size": {"type": "integer"}},
-            "anyOf": [{"required": ["name"]}, size],
-        }}});
-        let any = "<nil>: Invalid value: \"\": \"spec\" must validate at least one schema (anyOf)";
-        let large = "spec.size: Invalid value: 5: spec.size in body should be less than or equal to 3";
-        let object = |spec: Value| json!({"spec": spec});
-        assert_eq!(texts(&object(json!({})), None, &schema), [any, "spec.name: Required value"]);
-        assert_eq!(texts(&object(json!({"size": 5})), None, &schema), [any, large]);
-        assert_eq!(texts(&object(json!({"size": 2})), None, &schema), [""; 0]);
-        // A size that was too large before may stay so.
-        let former = object(json!({"size": 5, "name": "a"}));
-        assert_eq!(texts(&object(json!({"size": 5})), Some(&former), &schema), [""; 0]);
-    }
-
-    #[test]
-    fn schemas_that_restrict_a_value_have_their_own_messages() {
-        let causes = |mut schema: Value| {
-            schema["type"] = json!("string");
-            texts(&json!("ab"), None, &schema)
-        };
-        let shown = |why: &str| format!("<nil>: Invalid value: \"\": \"\" must {why}");
-        let one = "validate one and only one schema (oneOf). Found";
-        let (short, other) = (json!({"maxLength": 1}), json!({"enum": ["cd"]}));
-        let long = "Too long: may not be more than 1 bytes";
-        let fits = json!({"minLength": 2});
-        assert_eq!(causes(json!({"oneOf": [short, other]})), [shown(&format!("{one} none valid")), long.to_owned()]);
-        assert_eq!(causes(json!({"oneOf": [fits, fits]})), [shown(&format!("{one} 2 valid alternatives"))]);
-        assert_eq!(causes(json!({"oneOf": [short, fits]})), [""; 0]);
-        let all = "validate all the schemas (allOf)";
-        assert_eq!(causes(json!({"allOf": [short, fits]})), [shown(all), long.to_owned()]);
-        assert_eq!(
-            causes(json!({"allOf": [short, short]})),
-            [shown(&format!("{all}. None validated")), long.to_owned()]
-        );
-        assert_eq!(causes(json!({"not": fits})), [shown("not validate the schema (not)")]);
-    }
-
-    #[test]
-    fn a_value_of_a_wrong_type_is_compared_with_the_enum() {
-        let schema = json!({"type": "string", "enum": ["small"]});
-        let expected = [
-            "Invalid value: \"integer\":  in body must be of type string: \"integer\"",
-            "Unsupported value: 5: supported values: \"small\"",
-        ];
-        assert_eq!(texts(&json!(5), None, &schema), expected);
-    }
-
-    #[test]
-    fn of_an_object_with_too_few_members_their_number_is_shown() {
-        let expected = "Invalid value: 1:  in body should have at least 2 properties";
-        assert_eq!(texts(&json!({"a": 1}), None, &json!({"type": "object", "minProperties": 2})), [expected]);
-    }
-
-    #[test]
-    fn a_string_violates_its_length_or_its_pattern() {
-        let schema = json!({"type": "string", "maxLength": 2, "pattern": "^[a-z]+$"});
-        assert_eq!(texts(&json!("ABC"), None, &schema), ["Too long: may not be more than 2 bytes"]);
-        assert_eq!(texts(&json!("AB"), None, &schema).len(), 1);
+        let schema = json!({"properties": {"spec": {"anyOf": [{"required": ["name"]}, size]}}});
+        let (former, new) = (json!({"spec": {"size": 5, "name": "a"}}), json!({"spec": {"size": 5}}));
+        assert!(validate(&new, Some(&former), &schema).is_empty());
+        assert!(!validate(&new, None, &schema).is_empty());
     }
 
     #[test]
