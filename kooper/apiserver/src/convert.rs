@@ -92,31 +92,3 @@ fn rename<'a>(entries: &mut Map<String, Value>, names: impl Iterator<Item = (&'a
         }
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::of;
-
-    #[test]
-    fn an_event_comes_back_as_it_was() {
-        let event = json!({
-            "apiVersion": "events.k8s.io/v1", "kind": "Event", "metadata": {"name": "a"}, "note": "done", "reason": "Done",
-            "regarding": {"kind": "Pod"}, "reportingController": "c", "deprecatedCount": 2
-        });
-        let conversion = of("events.k8s.io/v1", "Event").expect("it is converted");
-        let mut stored = event.clone();
-        conversion.store(&mut stored);
-        assert_eq!(
-            stored,
-            json!({
-                "apiVersion": "v1", "kind": "Event", "metadata": {"name": "a"}, "message": "done", "reason": "Done",
-                "involvedObject": {"kind": "Pod"}, "reportingComponent": "c", "count": 2
-            })
-        );
-        conversion.serve(&mut stored);
-        assert_eq!(stored, event);
-        assert_eq!(conversion.field("involvedObject.name"), "regarding.name");
-    }
-}

@@ -340,7 +340,7 @@ fn limits(item: &mut Entries) {
 mod tests {
     use serde_json::{Value, json};
 
-    use super::{before, is_latest, of_object};
+    use super::{before, is_latest};
 
     fn filled(name: &str, mut object: Value) -> Value {
         before(name, object.as_object_mut().expect("it is an object"));
@@ -391,20 +391,5 @@ mod tests {
             }}),
         );
         assert_eq!(pod["spec"]["resources"]["requests"], json!({"cpu": "2", "memory": "8Gi"}));
-    }
-
-    #[test]
-    fn limits_of_containers_have_defaults() {
-        let item = json!({"type": "Container", "max": {"cpu": "2"}, "min": {"memory": "1Mi"}});
-        let item = filled("io.k8s.api.core.v1.LimitRangeItem", item);
-        assert_eq!(item["default"], json!({"cpu": "2"}));
-        assert_eq!(item["defaultRequest"], json!({"cpu": "2", "memory": "1Mi"}));
-    }
-
-    #[test]
-    fn a_job_has_the_labels_of_its_pods() {
-        let mut job = json!({"metadata": {"name": "a"}, "spec": {"template": {"metadata": {"labels": {"x": "y"}}}}});
-        of_object("io.k8s.api.batch.v1.Job", job.as_object_mut().expect("it is an object"));
-        assert_eq!(job["metadata"]["labels"], json!({"x": "y"}));
     }
 }
