@@ -146,26 +146,3 @@ pub(crate) fn selected_name(request: &Request, target: &Target) -> Option<String
     let mut names = selector.terms().filter(|(path, equal, _)| *path == "metadata.name" && *equal);
     names.next().map(|(_, _, name)| name.to_owned()).filter(|name| !name.is_empty())
 }
-
-#[cfg(test)]
-mod tests {
-    use super::{Route, Target};
-
-    #[test]
-    fn paths_are_read_as_the_real_server_reads_them() {
-        let target = |path: &str| match Route::of(path) {
-            Route::Resource(Target { group, resource, namespace, name, subresource, .. }) => {
-                let part = |part: Option<String>| part.unwrap_or_default();
-                format!("{group}|{resource}|{}|{}|{}", part(namespace), part(name), part(subresource))
-            }
-            other => format!("{other:?}"),
-        };
-        assert_eq!(target("/api/v1/namespaces"), "|namespaces|||");
-        assert_eq!(target("/api/v1/namespaces/a"), "|namespaces||a|");
-        assert_eq!(target("/api/v1/namespaces/a/finalize"), "|namespaces||a|finalize");
-        assert_eq!(target("/api/v1/namespaces/a/pods"), "|pods|a||");
-        assert_eq!(target("/apis/apps/v1/namespaces/a/deployments/b/scale"), "apps|deployments|a|b|scale");
-        assert_eq!(target("/apis/a.io/v1/shops"), "a.io|shops|||");
-        assert_eq!(target("/nothing"), "Unknown");
-    }
-}

@@ -83,33 +83,3 @@ fn shown(manager: &Manager) -> String {
     }
     shown
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn manager(name: &str, operation: Operation, subresource: &str) -> Manager {
-        let api_version = if operation == Operation::Update { "apps/v1" } else { "" };
-        let (name, api_version, subresource) = (name.into(), api_version.into(), subresource.into());
-        Manager { name, operation, api_version, subresource }
-    }
-
-    #[test]
-    fn messages_are_those_of_the_real_server() {
-        let replicas = Path::of_fields(&["spec", "replicas"]);
-        let set: FieldSet = [&replicas].into_iter().collect();
-        let one = Conflicts::new([(manager("hpa", Operation::Update, "scale"), set.clone())].into());
-        assert_eq!(
-            one.expect("there is one").to_string(),
-            r#"Apply failed with 1 conflict: conflict with "hpa" with subresource "scale" using apps/v1: .spec.replicas"#
-        );
-        let two = [(manager("b", Operation::Apply, ""), set.clone()), (manager("a", Operation::Update, ""), set)];
-        let two = Conflicts::new(two.into()).expect("there are two");
-        assert_eq!(
-            two.to_string(),
-            "Apply failed with 2 conflicts: conflicts with \"a\" using apps/v1:\n- .spec.replicas\nconflicts with \"b\":\n- .spec.replicas"
-        );
-        assert!(two.without(&[&replicas].into_iter().collect()).is_none());
-        assert!(Conflicts::new(BTreeMap::new()).is_none());
-    }
-}

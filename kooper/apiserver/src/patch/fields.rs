@@ -215,16 +215,6 @@ mod tests {
     }
 
     #[test]
-    fn a_field_and_its_parts_are_members_apart() {
-        let both = set(&[&["a"], &["a", "b"]]);
-        let whole = set(&[&["a"]]);
-        assert_eq!(both.difference(&whole), set(&[&["a", "b"]]));
-        assert_eq!(both.difference_with_parts(&whole), FieldSet::new());
-        assert_eq!(both.intersection(&whole), whole);
-        assert_eq!(set(&[&["a", "b"]]).difference(&whole), set(&[&["a", "b"]]));
-    }
-
-    #[test]
     fn paths_of_a_level_come_before_those_below() {
         let paths = set(&[&["b"], &["a", "c"], &["a"]]).paths();
         let texts: Vec<_> = paths.iter().map(ToString::to_string).collect();

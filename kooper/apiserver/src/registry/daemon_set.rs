@@ -123,20 +123,3 @@ fn annotate(object: &mut Value, key: &str, value: &str) {
     let annotations = meta::of(object).entry("annotations").or_insert_with(|| json!({}));
     annotations[key] = json!(value);
 }
-
-#[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::{TEMPLATE_GENERATION, count_templates};
-
-    #[test]
-    fn the_templates_of_a_daemon_set_are_counted() {
-        let mut set = json!({"metadata": {}, "spec": {"template": {"spec": 1}}});
-        count_templates(&mut set, None);
-        assert_eq!(set["metadata"]["annotations"][TEMPLATE_GENERATION], "1");
-        let mut next = json!({"metadata": {}, "spec": {"template": {"spec": 2}}});
-        count_templates(&mut next, Some(&set));
-        assert_eq!(next["metadata"]["annotations"][TEMPLATE_GENERATION], "2");
-    }
-}

@@ -117,21 +117,3 @@ fn validate_backend(backend: &FieldValue<'_>) {
         }
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use serde_json::{Value, json};
-
-    use super::Ingress;
-    use crate::registry::row::Row;
-    use crate::registry::strategy::Strategy;
-
-    #[test]
-    fn an_ingress_shows_three_hosts() {
-        let hosts = |hosts: &[&str]| json!({"spec": {"rules": hosts.iter().map(|host| json!({"host": host})).collect::<Vec<_>>()}});
-        let shown = |ingress: Value| Ingress.cells(Row(&ingress)).expect("it has columns");
-        assert_eq!(shown(hosts(&[]))[2], "*");
-        assert_eq!(shown(hosts(&["a", "b", "c"]))[2], "a,b,c");
-        assert_eq!(shown(hosts(&["a", "b", "c", "d", "e"]))[2], "a,b,c + 2 more...");
-    }
-}

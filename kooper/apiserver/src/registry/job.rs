@@ -194,23 +194,3 @@ pub(super) fn validate_spec(spec: &FieldValue<'_>) {
         _ => restart.not_supported(&["OnFailure", "Never"]),
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::select_own_pods;
-
-    #[test]
-    fn a_job_selects_its_own_pods() {
-        let mut job = json!({"metadata": {"name": "a", "uid": "u"}, "spec": {"template": {"spec": {}}}});
-        select_own_pods(&mut job);
-        let labels = &job["spec"]["template"]["metadata"]["labels"];
-        assert_eq!((&labels["job-name"], &labels["controller-uid"]), (&json!("a"), &json!("u")));
-        assert_eq!(job["spec"]["selector"], json!({"matchLabels": {"batch.kubernetes.io/controller-uid": "u"}}));
-        let mut own = json!({"metadata": {"name": "a"}, "spec": {"manualSelector": true, "template": {}}});
-        let before = own.clone();
-        select_own_pods(&mut own);
-        assert_eq!(own, before);
-    }
-}

@@ -203,28 +203,3 @@ impl Parser {
         Ok(values)
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::error;
-
-    #[test]
-    fn the_first_error_is_named() {
-        for (selector, found) in [
-            ("!", "unable to parse requirement: found '', expected: identifier"),
-            ("!a=b", "found '=', expected: ',' or 'end of string'"),
-            ("a=b,", "found '', expected: identifier after ','"),
-            (",a", "found ',', expected: !, identifier, or 'end of string'"),
-            ("a in b", "unable to parse requirement: found 'b' expected: '('"),
-            ("a in (b", "unable to parse requirement: found '', expected: ',' or ')'"),
-            ("a in (", "unable to parse requirement: found '', expected: ',', ')' or identifier"),
-            ("a is b", "unable to parse requirement: found 'is', expected: in, notin, =, ==, !=, gt, lt"),
-            ("a===b", "unable to parse requirement: found '=', expected: identifier"),
-        ] {
-            assert_eq!(error(selector).as_deref(), Some(found), "{selector}");
-        }
-        for selector in ["", "a", "!a", "a=b", "a in (b,)", "a notin (,b)", "a>1,b", "in in (notin)", "a="] {
-            assert_eq!(error(selector), None, "{selector}");
-        }
-    }
-}
