@@ -59,20 +59,3 @@ impl ReverseWriter {
         self.reversed[from..].reverse();
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::ReverseWriter;
-
-    #[test]
-    fn fields_are_in_the_order_of_the_wire() {
-        let mut bytes = ReverseWriter::default();
-        bytes.fixed64(4, 1.0_f64.to_bits());
-        bytes.varint(3, 300);
-        let end = bytes.len();
-        bytes.bytes(1, b"ab");
-        bytes.length(2, end);
-        let expected = [0x12, 4, 0x0a, 2, b'a', b'b', 0x18, 0xac, 0x02, 0x21, 0, 0, 0, 0, 0, 0, 0xf0, 0x3f];
-        assert_eq!(bytes.into_bytes(), expected);
-    }
-}
