@@ -19,7 +19,6 @@ mod written_part;
 
 use std::sync::Arc;
 
-use bytes::Bytes;
 use http::{Method, StatusCode};
 use serde_json::Value;
 
@@ -222,14 +221,4 @@ pub(crate) fn draft(kind: &Kind, object: &Value) -> Draft {
         }
         _ => Draft::new(&prepare::shown(kind, object), registry::traits(kind, object)),
     }
-}
-
-/// A list without items, up to the items.
-pub(super) fn list_head(kind: &Kind, metadata: &Value) -> Bytes {
-    let head = format!(
-        "{{\"kind\":\"{}\",\"apiVersion\":\"{}\",\"metadata\":{metadata},\"items\":[",
-        kind.list_kind,
-        kind.api_version()
-    );
-    head.into()
 }

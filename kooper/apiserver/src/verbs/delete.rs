@@ -4,13 +4,11 @@ mod grace;
 
 use std::sync::Arc;
 
-use bytes::Bytes;
 use http::StatusCode;
 use serde_json::{Value, json};
 
 use self::grace::{grace, mark};
-use super::form::{self, Form};
-use super::{Call, answer_object, answer_value, draft, list_head, served, warned};
+use super::{Call, answer_object, answer_value, draft, served, warned};
 use crate::admission::{self, Operation};
 use crate::cluster::Cluster;
 use crate::http::{Answer, Query};
@@ -136,23 +134,7 @@ async fn delete_all(
             Err(refusal) => return Err(refusal),
         }
     }
-    let form = call.media.form;
-    if form != Form::Whole {
-        let items: Vec<_> = items.iter().map(|object| served(&call.kind, object)).collect();
-        return Ok(Answer::json(StatusCode::OK, &form.list(&call.kind, &metadata, &items)?));
-    }
-    let mut body = list_head(&call.kind, &metadata).to_vec();
-    for (index, object) in items.iter().enumerate() {
-        if index > 0 {
-            body.push(b',');
-        }
-        if call.kind.custom.is_none() {
-            body.push(b'{');
-        }
-        body.extend_from_slice(&form::item(&call.kind, object));
-    }
-    body.extend_from_slice(b"]}");
-    Ok(Answer::bytes(StatusCode::OK, Bytes::from(body)))
+    super::list::answer(call, &metadata, items.into_iter()).await
 }
 
 impl DeleteOptions {

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::Call;
 use super::form::{self, Form};
-use super::{list_head, served};
+use super::served;
 use crate::faults::View;
 use crate::http::accept::Encoding;
 use crate::http::{Answer, Query};
@@ -64,29 +64,38 @@ pub(super) async fn list(call: &Call<'_>) -> Result<Answer, StatusError> {
             metadata["remainingItemCount"] = json!(entries.count() + 1);
         }
     }
-    let objects = chosen.into_iter().map(|(_, object)| object);
+    answer(call, &metadata, chosen.into_iter().map(|(_, object)| object)).await
+}
+
+/// Answers a list in the form and the encoding that the client accepts.
+pub(super) async fn answer(
+    call: &Call<'_>,
+    metadata: &Value,
+    objects: impl Iterator<Item = Arc<Object>> + Send + 'static,
+) -> Result<Answer, StatusError> {
     let form = call.media.form;
     if form == Form::Whole && call.media.encoding == Encoding::Protobuf {
-        return encoded(call, &metadata, objects).await;
+        return encoded(call, metadata, objects).await;
     }
     if form == Form::Whole {
-        return Ok(whole(call, &metadata, objects));
+        return Ok(whole(call, metadata, objects));
     }
     let items: Vec<_> = objects.map(|object| served(&call.kind, &object)).collect();
-    Ok(Answer::json(StatusCode::OK, &form.list(&call.kind, &metadata, &items)?))
+    Ok(Answer::json(StatusCode::OK, &form.list(&call.kind, metadata, &items)?))
 }
 
 /// The stored bytes one after the other: no object is decoded or copied.
 fn whole(call: &Call<'_>, metadata: &Value, objects: impl Iterator<Item = Arc<Object>> + Send + 'static) -> Answer {
     let kind = Arc::clone(&call.kind);
-    let head = list_head(&kind, metadata);
+    let (list_kind, version) = (&kind.list_kind, kind.api_version());
+    let head = format!("{{\"kind\":\"{list_kind}\",\"apiVersion\":\"{version}\",\"metadata\":{metadata},\"items\":[");
     let open: &'static [u8] = if kind.custom.is_some() { b"" } else { b"{" };
     let items = objects.enumerate().flat_map(move |(index, object)| {
         let comma: &'static [u8] = if index == 0 { b"" } else { b"," };
         let separator = [comma, open].concat();
         [Bytes::from(separator), form::item(&kind, &object)]
     });
-    let frames = std::iter::once(head).chain(items).chain(std::iter::once(Bytes::from_static(b"]}")));
+    let frames = std::iter::once(Bytes::from(head)).chain(items).chain(std::iter::once(Bytes::from_static(b"]}")));
     Answer::frames(CoalescedFrames { frames, pending: None })
 }
 
