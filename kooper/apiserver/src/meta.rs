@@ -259,7 +259,7 @@ pub(crate) fn validate(kind: &Kind, object: &Value, check: form::Check) -> Vec<C
         let message = "Too long: may not be more than 262144 bytes";
         causes.push(Cause::other("FieldValueTooLong", "metadata.annotations", message));
     }
-    let mut controllers = 0;
+    let mut controllers = Vec::new();
     for owner in metadata["ownerReferences"].as_array().into_iter().flatten() {
         for key in ["apiVersion", "kind", "name", "uid"] {
             if owner[key].as_str().unwrap_or_default().is_empty() {
@@ -267,19 +267,15 @@ pub(crate) fn validate(kind: &Kind, object: &Value, check: form::Check) -> Vec<C
                 causes.push(Cause::invalid(format!("metadata.ownerReferences.{key}"), &json!(""), why));
             }
         }
-        controllers += usize::from(owner["controller"] == json!(true));
+        if owner["controller"] == true {
+            let text = |key: &str| owner[key].as_str().unwrap_or_default();
+            controllers.push(format!("{}/{}", text("kind"), text("name")));
+        }
     }
-    if controllers > 1 {
-        let owners = metadata["ownerReferences"].as_array().into_iter().flatten();
-        let names: Vec<_> = owners
-            .filter(|owner| owner["controller"] == json!(true))
-            .map(|owner| {
-                format!("{}/{}", owner["kind"].as_str().unwrap_or_default(), owner["name"].as_str().unwrap_or_default())
-            })
-            .collect();
+    if controllers.len() > 1 {
         let why = format!(
             "Only one reference can have Controller set to true. Found \"true\" in references for {}",
-            names.join(" and ")
+            controllers.join(" and ")
         );
         causes.push(Cause::invalid("metadata.ownerReferences", &metadata["ownerReferences"], why));
     }
@@ -289,11 +285,8 @@ pub(crate) fn validate(kind: &Kind, object: &Value, check: form::Check) -> Vec<C
         causes.push(Cause::invalid("metadata.finalizers", &json!(all), why));
     }
     for (index, finalizer) in all.iter().enumerate() {
-        let found = form::qualified(finalizer);
-        if !found.is_empty() {
-            let at = "metadata.finalizers";
-            causes.extend(found.into_iter().map(|why| Cause::invalid(at, &json!(finalizer), why)));
-        }
+        let found = form::qualified(finalizer).into_iter();
+        causes.extend(found.map(|why| Cause::invalid("metadata.finalizers", &json!(finalizer), why)));
         let qualified = finalizer.contains('/') || STANDARD_FINALIZERS.contains(finalizer);
         // The server's own finalizer of definitions has no slash.
         if !qualified && kind.custom.is_none() && kind.group != "apiextensions.k8s.io" {

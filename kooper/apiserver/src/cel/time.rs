@@ -4,6 +4,8 @@ use std::cmp::Ordering;
 
 use kooper_grammar::duration::UNITS;
 
+use crate::time::is_date;
+
 /// A point in time, with the offset that it was written with.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Time {
@@ -54,15 +56,6 @@ fn days(year: i64, month: i64, day: i64) -> i64 {
     let of_era = year.rem_euclid(400);
     let of_year = (153 * (month + if month > 2 { -3 } else { 9 }) + 2) / 5 + day - 1;
     era * 146_097 + of_era * 365 + of_era / 4 - of_era / 100 + of_year - 719_468
-}
-
-fn days_in(year: i64, month: i64) -> i64 {
-    match month {
-        2 if year % 4 == 0 && (year % 100 != 0 || year % 400 == 0) => 29,
-        2 => 28,
-        4 | 6 | 9 | 11 => 30,
-        _ => 31,
-    }
 }
 
 impl Time {
@@ -197,12 +190,8 @@ fn digits(text: &str) -> Option<i64> {
 fn date_of(text: &str) -> Option<(i64, i64, i64)> {
     let parts: Vec<_> = text.split('-').collect();
     let [year, month, day] = parts.as_slice() else { return None };
-    if (year.len(), month.len(), day.len()) != (4, 2, 2) {
-        return None;
-    }
-    let (year, month, day) = (digits(year)?, digits(month)?, digits(day)?);
-    let exists = (1..=12).contains(&month) && (1..=days_in(year, month)).contains(&day);
-    exists.then_some((year, month, day))
+    let date = (digits(year)?, digits(month)?, digits(day)?);
+    is_date(text).then_some(date)
 }
 
 /// Reads a duration as Go does: `1h30m`, `1.5s`, `-1µs`.

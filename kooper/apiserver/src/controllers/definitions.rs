@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::cause::aggregate;
 use crate::cluster::Cluster;
 use crate::crd::{FINALIZER, GROUP, deprecation, priority, versions};
-use crate::kinds::{Flags, Kind, ResourceInfo, Subresource};
+use crate::kinds::{Kind, ResourceInfo, Subresource};
 use crate::schema::Definition;
 use crate::verbs::{self, DeleteOptions};
 use crate::{conditions, fields, meta};
@@ -145,24 +145,15 @@ fn serve(cluster: &Arc<Cluster>, object: &Value) {
             {
                 definition.keep_age(same);
             }
-            let mut subresources = Vec::new();
-            let names = |verbs: &[&str]| verbs.iter().map(|verb| (*verb).to_owned()).collect();
-            if definition.has_status {
-                subresources.push(Subresource {
-                    name: "status".to_owned(),
-                    group_version: None,
-                    kind: text("/status/acceptedNames/kind"),
-                    verbs: names(&["get", "patch", "update"]),
-                });
-            }
-            if definition.scale.is_some() {
-                subresources.push(Subresource {
-                    name: "scale".to_owned(),
-                    group_version: Some(("autoscaling".to_owned(), "v1".to_owned())),
-                    kind: "Scale".to_owned(),
-                    verbs: names(&["get", "patch", "update"]),
-                });
-            }
+            let subresource = |name: &str, group_version: Option<(String, String)>, kind: String| Subresource {
+                name: name.to_owned(),
+                group_version,
+                kind,
+                verbs: ["get", "patch", "update"].map(ToOwned::to_owned).into(),
+            };
+            let status = subresource("status", None, text("/status/acceptedNames/kind"));
+            let scale = subresource("scale", Some(("autoscaling".to_owned(), "v1".to_owned())), "Scale".to_owned());
+            let subresources = [(status, definition.has_status), (scale, definition.scale.is_some())];
             let fields = version["selectableFields"].as_array().into_iter().flatten();
             let info = ResourceInfo {
                 group: group.clone(),
@@ -172,12 +163,10 @@ fn serve(cluster: &Arc<Cluster>, object: &Value) {
                 kind: text("/status/acceptedNames/kind"),
                 list_kind: text("/status/acceptedNames/listKind"),
                 namespaced: object["spec"]["scope"] == "Namespaced",
-                verbs: verbs.iter().map(|verb| (*verb).to_owned()).collect(),
+                verbs: verbs.map(ToOwned::to_owned).into(),
                 short_names: words("/status/acceptedNames/shortNames"),
                 categories: words("/status/acceptedNames/categories"),
-                storage_hash: None,
-                subresources,
-                flags: Flags::default(),
+                subresources: subresources.into_iter().filter_map(|(part, has)| has.then_some(part)).collect(),
                 fields: fields
                     .filter_map(|field| field["jsonPath"].as_str())
                     .map(|path| path.trim_start_matches('.').to_owned())

@@ -129,7 +129,7 @@ fn host_ports(containers: &[FieldValue<'_>]) {
 }
 
 /// The fields of a pod that an environment variable may have.
-const ENV_FIELDS: [&str; 8] = [
+const ENV_FIELDS: [&str; 9] = [
     "metadata.name",
     "metadata.namespace",
     "metadata.uid",
@@ -138,6 +138,7 @@ const ENV_FIELDS: [&str; 8] = [
     "status.hostIP",
     "status.hostIPs",
     "status.podIP",
+    "status.podIPs",
 ];
 
 fn env(variables: &FieldValue<'_>) {
@@ -175,14 +176,12 @@ fn field_reference(reference: &FieldValue<'_>) {
     }
     let path = reference.field("fieldPath");
     let subscripted = path.text().starts_with("metadata.labels['") || path.text().starts_with("metadata.annotations['");
-    if subscripted || ENV_FIELDS.contains(&path.text()) || path.text() == "status.podIPs" {
+    if subscripted || ENV_FIELDS.contains(&path.text()) {
         return;
     }
     // A path of the pod that has no value here is another mistake than one that no pod has.
     if matches!(path.text(), "metadata.labels" | "metadata.annotations") {
-        let mut supported = ENV_FIELDS.to_vec();
-        supported.push("status.podIPs");
-        path.not_supported(&supported);
+        path.not_supported(&ENV_FIELDS);
     } else {
         path.invalid(format!("error converting fieldPath: field label not supported: {}", path.text()));
     }

@@ -131,7 +131,8 @@ fn decrement(kind: &Kind, budget: &Value, pod: &str) -> Result<Value, StatusErro
     let status = &budget["status"];
     let count = |key: &str| status[key].as_i64().unwrap_or(0);
     if count("observedGeneration") < budget["metadata"]["generation"].as_i64().unwrap_or(0) {
-        return Err(still_processed(name));
+        let why = format!("The disruption budget {name} is still being processed by the server.");
+        return Err(refused(&why).with_retry_after(STALE_RETRY));
     }
     let forbidden = |why| Err(StatusError::forbidden_named(&kind.group, "poddisruptionbudget", name, why));
     if count("disruptionsAllowed") < 0 {
@@ -164,12 +165,6 @@ fn refused(cause: &str) -> StatusError {
     let message = "Cannot evict pod as it would violate the pod's disruption budget.";
     let about = json!({"causes": [{"reason": "DisruptionBudget", "message": cause}]});
     StatusError::new(StatusCode::TOO_MANY_REQUESTS, "TooManyRequests", message).with_details(about)
-}
-
-/// The status of the budget is not that of its newest generation.
-fn still_processed(name: &str) -> StatusError {
-    refused(&format!("The disruption budget {name} is still being processed by the server."))
-        .with_retry_after(STALE_RETRY)
 }
 
 fn exhausted(name: &str, status: &Value) -> StatusError {

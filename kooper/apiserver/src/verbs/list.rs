@@ -211,12 +211,8 @@ pub(super) fn bad_version(text: &str) -> StatusError {
 
 fn too_large(version: u64, current: u64) -> StatusError {
     let message = format!("Timeout: Too large resource version: {version}, current: {current}");
-    let mut refusal = StatusError::new(StatusCode::GATEWAY_TIMEOUT, "Timeout", message).with_details(json!({
-        "causes": [{"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}],
-        "retryAfterSeconds": 1
-    }));
-    refusal.retry_after = Some(1);
-    refusal
+    let cause = json!({"reason": "ResourceVersionTooLarge", "message": "Too large resource version"});
+    StatusError::new(StatusCode::GATEWAY_TIMEOUT, "Timeout", message).with_cause(&cause).with_retry_after(1)
 }
 
 /// Which part of which version of a list is asked for.
