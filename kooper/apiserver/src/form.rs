@@ -165,19 +165,3 @@ pub(crate) fn descending_path(text: &str) -> Vec<String> {
     ];
     list(None, violations)
 }
-
-#[cfg(test)]
-mod tests {
-    use super::{config_key, dns_label, port_name, wildcard_subdomain};
-
-    #[test]
-    fn forms_are_those_of_the_api() {
-        assert!(dns_label("a-1").is_empty());
-        assert_eq!(dns_label("a.b"), ["must not contain dots"]);
-        assert!(port_name("http").is_empty());
-        assert_eq!(port_name("-").len(), 2);
-        assert_eq!(config_key("..a"), ["must not start with '..'"]);
-        assert!(wildcard_subdomain("*.example.com").is_empty());
-        assert!(!wildcard_subdomain("example.com").is_empty());
-    }
-}

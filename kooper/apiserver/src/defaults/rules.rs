@@ -373,14 +373,6 @@ mod tests {
     }
 
     #[test]
-    fn only_a_template_of_pods_keeps_a_negative_grace_period() {
-        let object = json!({"spec": {"terminationGracePeriodSeconds": -1}});
-        let pod = filled("io.k8s.api.core.v1.Pod", object.clone());
-        assert_eq!(pod["spec"]["terminationGracePeriodSeconds"], 1);
-        assert_eq!(filled("io.k8s.api.core.v1.PodTemplateSpec", object.clone()), object);
-    }
-
-    #[test]
     fn a_pod_with_limits_requests_what_its_containers_do() {
         let pod = filled(
             "io.k8s.api.core.v1.Pod",

