@@ -71,13 +71,6 @@ fn a_function_that_fails_holds_what_depends_on_it_and_nothing_else() {
 }
 
 #[test]
-fn a_write_that_is_refused_fails_its_slot_and_holds_what_depends_on_it() {
-    let scene = chain(Flags::default()).returned(0, &[("c", Write::Refused("quota".to_owned()))]);
-    assert!(scene.steps().is_empty());
-    assert_eq!(scene.plan().slots[0], SlotState::Failed("quota".to_owned()));
-}
-
-#[test]
 fn a_slot_that_waits_is_held_without_failure_and_keeps_its_children() {
     let scene = chain(Flags::default()).child("c", "config", 0).run(0, Run::Waits("no address".to_owned()));
     assert_eq!(scene.steps(), Vec::<String>::new());
@@ -158,28 +151,6 @@ fn what_a_list_with_recreate_no_longer_has_is_pruned_after_its_users() {
 }
 
 #[test]
-fn only_with_recreate_an_immutable_child_is_deleted() {
-    let refused = |flags: Flags| {
-        let immutable = Write::Immutable("spec.selector is immutable".to_owned());
-        chain(flags).child("c", "config", 0).returned(0, &[("c", immutable)])
-    };
-    assert_eq!(
-        refused(Flags { recreate: Some(Recreate::Foreground), ..Flags::default() }).steps(),
-        ["recreate c at 7"]
-    );
-    let failed = refused(Flags::default());
-    assert!(failed.steps().is_empty());
-    let advice = "spec.selector is immutable; write `recreate` to delete it and create it again";
-    assert_eq!(failed.plan().slots[0], SlotState::Stalled(advice.to_owned()));
-}
-
-#[test]
-fn a_function_that_is_renamed_keeps_its_child_and_gives_it_a_new_label() {
-    let scene = chain(Flags::default()).child("c", "former", 0);
-    assert_eq!(scene.returned(0, &[("c", Write::Pending)]).steps(), ["apply c as config 0"]);
-}
-
-#[test]
 fn a_slot_without_children_is_pruned_after_what_depends_on_it() {
     let maybe =
         |name: &str, inputs: &[&str]| SlotSpec { returns: Returns::Maybe, ..slot(name, inputs, Flags::default()) };
@@ -189,13 +160,6 @@ fn a_slot_without_children_is_pruned_after_what_depends_on_it() {
     let scene = scene.change("w", |child| child.is_terminating = true);
     assert!(scene.steps().is_empty(), "it still exists");
     assert_eq!(both().returned(0, &[]).returned(1, &[]).steps(), ["prune c at 7"]);
-}
-
-#[test]
-fn children_of_a_slot_that_the_program_no_longer_has_stay() {
-    let scene = chain(Flags::default()).child("c", "config", 0).child("w", "web", 1).child("a", "former", 3);
-    let scene = scene.returned(0, &[("c", applied())]).returned(1, &[("w", applied())]);
-    assert_eq!(scene.steps(), Vec::<String>::new());
 }
 
 #[test]
