@@ -101,22 +101,6 @@ async fn a_child_is_kept_by_its_annotation_unless_the_value_is_false(cluster: Cl
 }
 
 #[kooper::test(start_paused = true)]
-async fn an_object_without_an_owner_is_adopted_only_if_the_slot_says_so(cluster: Cluster) -> Result<()> {
-    let shop = corner("a", false, &[]);
-    let other = cluster.create(&current(&shop)).await?;
-    let (running, _) = run_settled(&cluster, declared!(current)?, &shop).await?;
-    let refused = config(&cluster, "corner-a").await?.ok_or("it is gone")?;
-    assert_eq!(refused.resource_version(), other.resource_version());
-    running.stop().await?;
-
-    let running = cluster.run([declared!(current.slot().adopt())?]).await?;
-    cluster.settle().await;
-    let adopted = config(&cluster, "corner-a").await?.ok_or("it is gone")?;
-    assert_eq!((adopted.uid(), adopted.owner_references().len()), (other.uid(), 1));
-    running.stop().await
-}
-
-#[kooper::test(start_paused = true)]
 async fn a_slot_that_waits_keeps_its_child(cluster: Cluster) -> Result<()> {
     let (running, shop) = run_settled(&cluster, declared!(patient)?, &corner("a", true, &[])).await?;
     assert!(config(&cluster, "corner-patient").await?.is_some());

@@ -56,19 +56,6 @@ fn is_stalled(shop: &Shop) -> bool {
 }
 
 #[kooper::test(start_paused = true)]
-async fn a_child_with_another_immutable_field_is_recreated_if_the_slot_says_so(cluster: Cluster) -> Result<()> {
-    let (running, shop) =
-        run_ready(&cluster, controller!(web.slot().recreate())()?, &corner("a", false, &["1"])).await?;
-    let before = deployment(&cluster).await?;
-    cluster.patch(&shop, json!({"spec": {"config": "b"}})).await?;
-    cluster.wait(&shop, is_ready).await;
-    let after = deployment(&cluster).await?;
-    assert_ne!(after.uid(), before.uid());
-    assert_eq!(after.spec.and_then(|spec| spec.selector.match_labels).unwrap_or_default()["of"], "b");
-    running.stop().await
-}
-
-#[kooper::test(start_paused = true)]
 async fn a_child_with_another_immutable_field_stalls_the_owner_otherwise(cluster: Cluster) -> Result<()> {
     let (running, shop) = run_ready(&cluster, controller!(web)()?, &corner("a", false, &["1"])).await?;
     let before = deployment(&cluster).await?;

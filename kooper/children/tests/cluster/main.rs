@@ -228,21 +228,6 @@ async fn a_function_that_fails_prunes_nothing_and_is_told_in_the_status(cluster:
     running.stop().await
 }
 
-#[kooper::test(start_paused = true)]
-async fn a_child_that_was_deleted_or_edited_is_corrected(cluster: Cluster) -> Result<()> {
-    let (running, _) = run_settled(&cluster, controller()?, &corner("a", false, &[])).await?;
-    let web: Deployment = cluster.get("corner").await?.ok_or("there is no Deployment")?;
-    cluster.patch(&web, json!({"spec": {"replicas": 3}, "metadata": {"labels": {"kooper.rs/slot": "other"}}})).await?;
-    let config: ConfigMap = cluster.get("corner-a").await?.ok_or("there is no ConfigMap")?;
-    cluster.delete(&config).await?;
-    cluster.settle().await;
-    let web: Deployment = cluster.get("corner").await?.ok_or("there is no Deployment")?;
-    assert_eq!(web.spec.as_ref().and_then(|spec| spec.replicas), Some(1));
-    assert_eq!(web.labels()["kooper.rs/slot"], "web");
-    assert!(cluster.get::<ConfigMap>("corner-a").await?.is_some());
-    running.stop().await
-}
-
 /// A Secret with a key for each shelf.
 fn keys(shop: &Shop) -> Result<Secret> {
     let keys: BTreeMap<_, _> = shop.spec.shelves.iter().map(|shelf| (shelf, "open sesame")).collect();
@@ -284,22 +269,6 @@ async fn a_pass_without_changes_over_six_children_sends_nothing(cluster: Cluster
     cluster.settle().await;
     assert!(calls.load(Ordering::SeqCst) > before, "it is called");
     assert_eq!(requests.times(), 0);
-    running.stop().await
-}
-
-#[kooper::test(start_paused = true)]
-async fn an_owner_that_is_deleted_loses_its_children_from_the_deepest_on(cluster: Cluster) -> Result<()> {
-    let (running, shop) = run_settled(&cluster, controller()?, &corner("a", true, &["1"])).await?;
-    let front: Service = cluster.get("corner-front").await?.ok_or("there is no Service")?;
-    cluster.patch(&front, json!({"metadata": {"finalizers": ["example.com/other"]}})).await?;
-    cluster.delete(&shop).await?;
-    cluster.settle().await;
-    assert!(cluster.get::<Deployment>("corner").await?.is_some(), "the front still exists");
-    cluster.patch(&front, json!({"metadata": {"finalizers": null}})).await?;
-    cluster.wait_deleted(&shop).await;
-    let deleted = writes(&cluster, &["configmaps", "secrets", "deployments.apps", "services"]);
-    let deleted: Vec<_> = deleted.iter().filter_map(|write| write.strip_prefix("delete ")).collect();
-    assert_eq!(deleted[..2], ["services", "deployments.apps"]);
     running.stop().await
 }
 

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
 use k8s_openapi::api::apps::v1::Deployment;
-use k8s_openapi::api::core::v1::{ConfigMap, Service};
+use k8s_openapi::api::core::v1::ConfigMap;
 use kooper::apiserver::faults::Verb;
 use kooper::prelude::*;
 use kooper::testing::Cluster;
@@ -37,24 +37,6 @@ macro_rules! with_handler {
             Shop::controller("shops").install_crd().handler(children.handler($handler)).build()
         }
     };
-}
-
-#[kooper::test]
-async fn the_status_names_the_slot_that_is_waited_for_and_the_cause(cluster: Cluster) -> Result<()> {
-    cluster.stop_workloads().await;
-    let (running, shop) = run_with(&cluster, controller()?, &corner("a", true, &[])).await?;
-    let web: Deployment = cluster.wait("corner", |_: &Deployment| true).await;
-    let seen = json!({"status": {"observedGeneration": web.metadata.generation, "updatedReplicas": 1, "replicas": 1}});
-    cluster.patch_status(&web, seen).await?;
-    let says = |shop: &Shop| ready(shop).is_some_and(|ready| ready.message == "waits for web: 0 of 1 are ready");
-    let shop = cluster.wait(&shop, says).await;
-    assert_eq!(holding(&shop), ["Reconciling"]);
-    assert_eq!(shop.status.as_ref().and_then(|status| status.observed_generation), shop.metadata.generation);
-    assert!(cluster.get::<Service>("corner-front").await?.is_none());
-    cluster.patch_status(&web, available(&web)).await?;
-    let shop = cluster.wait(&shop, is_ready).await;
-    assert_eq!(holding(&shop), ["Ready"]);
-    running.stop().await
 }
 
 /// The status of a Deployment whose pods all run.
@@ -253,33 +235,6 @@ async fn a_handler_that_writes_no_status_keeps_the_fields_of_others(cluster: Clu
     cluster.patch(&shop, json!({"spec": {"broken": true}})).await?;
     let shop = cluster.wait(&shop, |shop: &Shop| holding(shop) == ["Theirs"]).await;
     assert_eq!(shop.status.map(|status| status.open), Some(5));
-    running.stop().await
-}
-
-#[kooper::test(start_paused = true)]
-async fn an_owner_whose_handler_fails_is_not_ready(cluster: Cluster) -> Result<()> {
-    async fn fail(shop: Arc<Shop>) -> Result<()> {
-        if shop.spec.front { Err("the door is jammed".into()) } else { Ok(()) }
-    }
-    let (running, shop) = run_with(&cluster, with_handler!(fail)()?, &corner("a", true, &[])).await?;
-    let says = |shop: &Shop| ready(shop).is_some_and(|ready| ready.message == "the door is jammed");
-    cluster.wait(&shop, says).await;
-    assert!(cluster.get::<ConfigMap>("corner-a").await?.is_some());
-    cluster.patch(&shop, json!({"spec": {"front": false}})).await?;
-    cluster.wait(&shop, is_ready).await;
-    running.stop().await
-}
-
-#[kooper::test]
-async fn the_status_names_the_child_that_a_deletion_waits_for(cluster: Cluster) -> Result<()> {
-    let (running, shop) = run_ready(&cluster, controller()?, &corner("a", true, &[])).await?;
-    let front: Service = cluster.get("corner-front").await?.ok_or("there is no Service")?;
-    cluster.patch(&front, json!({"metadata": {"finalizers": ["example.com/other"]}})).await?;
-    cluster.delete(&shop).await?;
-    let message = "waits until services `default/corner-front` is gone";
-    cluster.wait(&shop, |shop: &Shop| ready(shop).is_some_and(|ready| ready.message == message)).await;
-    cluster.patch(&front, json!({"metadata": {"finalizers": null}})).await?;
-    cluster.wait_deleted(&shop).await;
     running.stop().await
 }
 

@@ -63,15 +63,6 @@ async fn a_child_whose_labels_a_policy_has_removed_and_that_no_cache_has_outlive
 }
 
 #[kooper::test(start_paused = true)]
-async fn a_child_that_is_kept_and_that_no_cache_has_outlives_its_owner(cluster: Cluster) -> Result<()> {
-    let cluster = cluster.with_timeout(Duration::from_secs(3600));
-    let running = cluster.run([waves()?]).await?;
-    let (shop, frozen) = opened(&cluster, "configmaps").await?;
-    closes_and_keeps_the_ledger(&cluster, &shop, frozen).await?;
-    running.stop().await
-}
-
-#[kooper::test(start_paused = true)]
 async fn a_child_whose_creation_was_not_answered_is_known_to_the_deletion(cluster: Cluster) -> Result<()> {
     let cluster = cluster.with_timeout(Duration::from_secs(3600));
     let running = cluster.run([waves()?]).await?;
