@@ -72,20 +72,26 @@ impl Authority {
         let authority = Self { certificate: certificate.to_owned(), key: key.to_owned(), made };
         // One that was written by hand may have another name, or end earlier.
         let lasts = valid_until(certificate).is_some_and(|end| end.as_second() >= authority.expires().as_second());
-        if lasts && authority.is_trusted(&der, made) { Ok(authority) } else { Err(AuthorityError::Malformed) }
+        if lasts && authority.is_trusted(certificate, made, made) {
+            Ok(authority)
+        } else {
+            Err(AuthorityError::Malformed)
+        }
     }
 
-    /// Returns `true` if a client that trusts a certificate accepts what this authority signs at a time.
-    fn is_trusted(&self, root: &CertificateDer<'static>, at: Timestamp) -> bool {
+    /// Returns `true` if a client that trusts a bundle accepts at a time what this authority signs.
+    fn is_trusted(&self, bundle: &str, signed: Timestamp, now: Timestamp) -> bool {
         let trusted = || {
             let mut roots = RootCertStore::empty();
-            roots.add(root.clone()).ok()?;
+            for root in CertificateDer::pem_slice_iter(bundle.as_bytes()) {
+                roots.add(root.ok()?).ok()?;
+            }
             let provider = Arc::new(kooper_serving::provider());
             let verifier = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider).build().ok()?;
-            let (leaf, _) = self.sign(&["webhooks.invalid".to_owned()], at).ok()?;
+            let (leaf, _) = self.sign(&["webhooks.invalid".to_owned()], signed).ok()?;
             let name = ServerName::try_from("webhooks.invalid").ok()?;
-            let at = UnixTime::since_unix_epoch(Duration::from_secs(at.as_second().try_into().ok()?));
-            verifier.verify_server_cert(&leaf, &[], &name, &[], at).ok()
+            let now = UnixTime::since_unix_epoch(Duration::from_secs(now.as_second().try_into().ok()?));
+            verifier.verify_server_cert(&leaf, &[], &name, &[], now).ok()
         };
         trusted().is_some()
     }

@@ -8,26 +8,14 @@ fn start() -> Timestamp {
     "2026-01-01T00:00:00Z".parse().expect("a time")
 }
 
-/// Returns whether a client that trusts the bundle accepts what the authority signs.
-fn is_trusted(bundle: &str, by: &Authority, signed: Timestamp, now: Timestamp) -> bool {
-    let mut roots = RootCertStore::empty();
-    CertificateDer::pem_slice_iter(bundle.as_bytes()).for_each(|one| roots.add(one.expect("PEM")).expect("a root"));
-    let provider = Arc::new(kooper_serving::provider());
-    let verifier = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider).build().expect("roots");
-    let (certificate, _) = by.sign(&["shop.shops.svc".to_owned()], signed).expect("signed");
-    let name = ServerName::try_from("shop.shops.svc").expect("a name");
-    let now = UnixTime::since_unix_epoch(Duration::from_secs(now.as_second().try_into().expect("after 1970")));
-    verifier.verify_server_cert(&certificate, &[], &name, &[], now).is_ok()
-}
-
 #[test]
 fn what_an_authority_signs_is_trusted_for_a_week_by_its_bundle_and_by_no_other() {
     let authorities = Authorities::new(start()).expect("an authority");
     let other = Authorities::new(start()).expect("an authority");
     let (bundle, current) = (authorities.bundle(), &authorities.current);
-    assert!(is_trusted(&bundle, current, start(), start()));
-    assert!(!is_trusted(&other.bundle(), current, start(), start()));
-    assert!(!is_trusted(&bundle, current, start(), start() + SignedDuration::from_hours(8 * 24)), "it has expired");
+    assert!(current.is_trusted(&bundle, start(), start()));
+    assert!(!current.is_trusted(&other.bundle(), start(), start()));
+    assert!(!current.is_trusted(&bundle, start(), start() + SignedDuration::from_hours(8 * 24)), "it has expired");
 }
 
 #[test]
@@ -72,7 +60,7 @@ fn a_bundle_has_all_certificates_although_the_secret_has_lost_the_ends_of_their_
     data.values_mut().for_each(|value| value.0.truncate(value.0.trim_ascii_end().len()));
     let bundle = Authorities::from_data(&data).expect("it was written").bundle();
     assert_eq!(CertificateDer::pem_slice_iter(bundle.as_bytes()).count(), 2, "{bundle}");
-    assert!(is_bundle(&bundle) && is_trusted(&bundle, &authorities.current, later, later));
+    assert!(is_bundle(&bundle) && authorities.current.is_trusted(&bundle, later, later));
 }
 
 /// Each step of a rotation, with replicas that have signed with the authority of one step
@@ -90,7 +78,7 @@ fn no_api_server_distrusts_a_replica_in_a_whole_rotation() {
             for bundle in [before.bundle(), authorities.bundle()] {
                 assert!(is_bundle(&bundle));
                 for signer in [&before.current, &authorities.current] {
-                    assert!(is_trusted(&bundle, signer, now, now), "at {now}");
+                    assert!(signer.is_trusted(&bundle, now, now), "at {now}");
                 }
             }
             now += SignedDuration::try_from(PUBLISHED).expect("short");
@@ -142,7 +130,7 @@ fn an_authority_that_has_expired_is_replaced_at_once() {
     let late = start() + SignedDuration::try_from(AUTHORITY).expect("a year");
     let replaced = authorities.advance(late, &authorities.bundle()).expect("made").expect("it is replaced");
     assert_ne!(replaced.current, authorities.current);
-    assert!(is_trusted(&replaced.bundle(), &replaced.current, late, late));
+    assert!(replaced.current.is_trusted(&replaced.bundle(), late, late));
 }
 
 #[test]
