@@ -3,20 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use kooper_webhooks::{Denied, FailurePolicy, Webhook};
-use kube::api::{Api, PostParams};
 use serde_json::json;
 
-use crate::fixture::{Fixture, SECRET, Shop, ShopSpec, until};
+use crate::fixture::{Fixture, SECRET, Shop, until};
 
 async fn text(fixture: &Fixture, key: &str) -> Option<String> {
     fixture.data().await.remove(key)
-}
-
-/// Lets a time in the Secret be longer ago.
-async fn age(fixture: &Fixture, key: &str, by: SignedDuration) {
-    fixture.write(key, (Timestamp::now() - by).to_string()).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -64,41 +57,6 @@ async fn replicas_share_an_authority_and_another_one_registers_when_the_first_st
     fixture.denies().await;
     assert_eq!(text(&fixture, "ca.crt").await, first);
     standby.stop().await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn no_request_fails_while_the_certificate_authority_is_rotated() {
-    let Some(fixture) = Fixture::new("rotation").await else { return };
-    let program = fixture.start(FailurePolicy::Fail);
-    fixture.registered("Fail").await;
-    let first = text(&fixture, "ca.crt").await;
-    let day = SignedDuration::from_hours(24);
-    let shops: Api<Shop> = Api::namespaced(fixture.client.clone(), &fixture.namespace);
-    let params = PostParams { dry_run: true, ..PostParams::default() };
-    let succeeds = async || {
-        shops.create(&params, &Shop::new("a", ShopSpec::default())).await.expect("no request fails");
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    };
-    age(&fixture, "ca.made", day * 300).await;
-    let mut published = None;
-    while published.is_none() {
-        succeeds().await;
-        published = text(&fixture, "next.published").await;
-    }
-    assert_eq!(text(&fixture, "ca.crt").await, first, "the next one does not sign at once");
-    age(&fixture, "next.published", SignedDuration::from_mins(6)).await;
-    while text(&fixture, "ca.crt").await == first {
-        succeeds().await;
-    }
-    assert_eq!(text(&fixture, "old.crt").await, first, "it stays published");
-    age(&fixture, "old.until", SignedDuration::ZERO).await;
-    while text(&fixture, "old.crt").await.is_some() {
-        succeeds().await;
-    }
-    // The API server has forgotten the first one by now, or does so soon.
-    fixture.denies().await;
-    succeeds().await;
-    program.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
