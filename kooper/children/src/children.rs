@@ -15,25 +15,9 @@ use crate::plan::SlotState;
 use crate::record::ChildObject;
 use crate::typed::typed;
 
-/// The children of a call's object, an extension of the call.
-pub(crate) struct Current<P>(pub(crate) Option<Children<P>>);
-
-impl<P> Default for Current<P> {
-    fn default() -> Self {
-        Self(None)
-    }
-}
-
-/// Reads the children of an owner whose cleanup is called without an ordered deletion, an extension of the controller.
-pub(crate) struct Existing<P, S>(pub(crate) Option<Read<P, S>>);
-
-type Read<P, S> = Arc<dyn Fn(&Context<P, S>) -> Children<P> + Send + Sync>;
-
-impl<P, S> Default for Existing<P, S> {
-    fn default() -> Self {
-        Self(None)
-    }
-}
+/// Reads the children of an owner whose cleanup is called without an ordered deletion. An `Option` of it is an extension of
+/// the controller, and an `Option` of [`Children`] one of a call.
+pub(crate) type ReadChildren<P, S> = Arc<dyn Fn(&Context<P, S>) -> Children<P> + Send + Sync>;
 
 /// A child of a removed slot that still exists, and why its deletion was refused.
 pub(crate) type Undeleted = Option<(ChildId, Option<String>)>;
@@ -166,8 +150,11 @@ impl<P> fmt::Debug for Children<P> {
 impl<P: Any + Send + Sync, S: 'static> Argument<P, S, OfCall> for Children<P> {
     fn extract(context: &Context<P, S>) -> Self {
         let call = <Call as Argument<P, S, ()>>::extract(context);
-        let existing = || Some(context.extensions().get::<Existing<P, S>>().0.as_ref()?(context));
-        let current = call.extensions.get::<Current<P>>().0.clone().or_else(existing);
+        let existing = || {
+            let read = context.extensions().get::<Option<ReadChildren<P, S>>>();
+            Some((*read).as_ref()?(context))
+        };
+        let current = (*call.extensions.get::<Option<Children<P>>>()).clone().or_else(existing);
         current.unwrap_or_else(|| Self::new(Vec::new(), None, None))
     }
 }

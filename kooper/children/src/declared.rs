@@ -16,7 +16,7 @@ use kooper_runtime::internal::error::{RetryHint, retry_hint};
 use kooper_runtime::internal::object::kind::KindInfo;
 use kooper_runtime::{Action, BoxError, HandlerError, Kind};
 
-use crate::children::Existing;
+use crate::children::ReadChildren;
 use crate::executor::Executor;
 use crate::function::{CallFn, ChildKind, Form};
 use crate::graph::{Graph, GraphError, PreviousKind};
@@ -333,8 +333,8 @@ where
 
     fn extend(&self, additions: &mut Additions) {
         let executor = self.executor.clone();
-        let existing = Existing(Some(Arc::new(move |context: &Context<P, S>| executor.existing(context))));
-        additions.extensions.insert(existing);
+        let existing: ReadChildren<P, S> = Arc::new(move |context: &Context<P, S>| executor.existing(context));
+        additions.extensions.insert(Some(existing));
         additions.extensions.insert(self.executor.graph.clone());
         additions.observers.push(additions.extensions.get::<SlotMemory>());
         self.handler.extend(additions);

@@ -21,7 +21,7 @@ use kooper_runtime::internal::error::{chain, is_conflict, public_chain};
 use kooper_runtime::{Action, BoxError, Kind};
 use kube::ResourceExt;
 
-use crate::children::{Children, Current};
+use crate::children::Children;
 use crate::function::AnyObject;
 use crate::graph::Graph;
 use crate::kind::{DynKind, delete_params};
@@ -133,7 +133,7 @@ impl<P: Kind, S: Send + Sync + 'static> Executor<P, S> {
     /// Gives the children to the arguments of the call, and puts their summary into the statuses that it applies.
     pub(crate) fn begin(&self, context: &Context<P, S>, pass: &PassResult<P>) {
         let extensions = call(context).extensions;
-        extensions.insert(Current(Some(pass.children.clone())));
+        extensions.insert(Some(pass.children.clone()));
         if self.report.is_some() {
             let (owner, children) = (owner(context), pass.children.clone());
             let uid = owner.uid().unwrap_or_default();
