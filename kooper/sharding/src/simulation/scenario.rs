@@ -93,16 +93,22 @@ pub(super) struct Summary {
 
 #[derive(Debug)]
 pub(super) enum SimEvent {
-    Wake(usize, u64),
+    Process(usize, ProcessEvent),
     Arrive(usize, usize, u64, Request),
-    Answer(usize, usize, u64, Option<Answer>),
-    MapDelivered(usize, MapRecord),
-    SlotDelivered(usize, u8, SlotRecord),
-    Warmed(usize, Shard),
-    Begin(usize),
-    /// A write of a call reaches the fence.
-    Write(usize, u64),
-    End(usize, u64),
     Fault(usize),
     Restart(usize),
+}
+
+/// An event of a process, which handles it after a pause.
+#[derive(Debug)]
+pub(super) enum ProcessEvent {
+    Wake(u64),
+    Answer(usize, u64, Option<Answer>),
+    MapDelivered(MapRecord),
+    SlotDelivered(u8, SlotRecord),
+    Warmed(Shard),
+    Begin,
+    /// A write of a call reaches the fence.
+    Write(u64),
+    End(u64),
 }

@@ -4,17 +4,17 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use kooper_base::leader::lease_state::WriteResult;
+use kooper_base::leader::lease_state::{LeaseWrite, WriteResult};
 use kooper_base::leader::scope::WatchedNamespaces;
 
 use super::network::{Answer, Request, SimServer};
 use super::process::{Call, InFlight, Process};
 use super::rng::SimRng;
-use super::scenario::{Disruption, SimEvent, Summary};
+use super::scenario::{Disruption, ProcessEvent, SimEvent, Summary};
 use super::{Configuration, Mutant};
 use crate::map::{MapRecord, MapWrite};
 use crate::member::{MapStep, SessionStep, SlotsStep};
-use crate::session::SlotRecord;
+use crate::session::Announcement;
 
 mod check;
 mod faults;
@@ -83,8 +83,8 @@ impl World {
         let process = self.process(who);
         self.processes.push(process);
         let at = self.now + self.rng.within(self.configuration.terms.retry);
-        self.at(at, SimEvent::Wake(who, 0));
-        self.at(at, SimEvent::Begin(who));
+        self.at(at, SimEvent::Process(who, ProcessEvent::Wake(0)));
+        self.at(at, SimEvent::Process(who, ProcessEvent::Begin));
     }
 
     fn process(&mut self, who: usize) -> Process {
@@ -159,67 +159,51 @@ impl World {
 
     fn wake(&mut self, who: usize, at: Duration) {
         self.processes[who].wake += 1;
-        self.at(at, SimEvent::Wake(who, self.processes[who].wake));
+        self.at(at, SimEvent::Process(who, ProcessEvent::Wake(self.processes[who].wake)));
     }
 
     fn handle(&mut self, event: SimEvent) {
-        let who = match &event {
-            SimEvent::Wake(who, _)
-            | SimEvent::Answer(who, ..)
-            | SimEvent::MapDelivered(who, _)
-            | SimEvent::SlotDelivered(who, ..)
-            | SimEvent::Warmed(who, _)
-            | SimEvent::Begin(who)
-            | SimEvent::Write(who, _)
-            | SimEvent::End(who, _) => Some(*who),
-            SimEvent::Arrive(..) | SimEvent::Fault(_) | SimEvent::Restart(_) => None,
-        };
-        if let Some(who) = who
-            && self.now < self.processes[who].paused
-        {
-            // A paused process handles events after the pause.
-            return self.at(self.processes[who].paused, event);
-        }
         match event {
-            SimEvent::Wake(who, wake) if wake != self.processes[who].wake => return,
-            SimEvent::Wake(..) => {}
             SimEvent::Arrive(who, lane, id, request) => self.arrive(who, lane, id, request),
-            SimEvent::Answer(who, lane, id, answer) => self.answered(who, lane, id, answer),
-            SimEvent::MapDelivered(who, record) => {
-                let process = &mut self.processes[who];
-                process.member.handle_map_event(process.clock.at(self.now), record);
+            SimEvent::Fault(index) => self.fault(self.faults[index].1),
+            SimEvent::Restart(who) => self.restart(who),
+            SimEvent::Process(who, event) if self.now < self.processes[who].paused => {
+                self.at(self.processes[who].paused, SimEvent::Process(who, event));
             }
-            SimEvent::SlotDelivered(who, slot, record) => {
-                let process = &mut self.processes[who];
-                process.member.handle_slot_event(slot, process.clock.at(self.now), record);
-            }
-            SimEvent::Warmed(who, shard) => {
-                let process = &mut self.processes[who];
+            SimEvent::Process(who, event) => self.handle_process(who, event),
+        }
+    }
+
+    fn handle_process(&mut self, who: usize, event: ProcessEvent) {
+        let process = &mut self.processes[who];
+        let now = process.clock.at(self.now);
+        match event {
+            ProcessEvent::Wake(wake) if wake != process.wake => return,
+            ProcessEvent::Wake(_) => {}
+            ProcessEvent::Answer(lane, id, answer) => self.answered(who, lane, id, answer),
+            ProcessEvent::MapDelivered(record) => process.member.handle_map_event(now, record),
+            ProcessEvent::SlotDelivered(slot, record) => process.member.handle_slot_event(slot, now, record),
+            ProcessEvent::Warmed(shard) => {
                 process.warming.remove(&shard);
                 process.warmed.insert(shard);
                 process.member.warmed(shard);
             }
-            SimEvent::Begin(who) => {
+            ProcessEvent::Begin => {
                 self.begin(who);
                 let pause = Duration::from_millis(200) + self.rng.within(Duration::from_millis(1800));
-                return self.at(self.now + pause, SimEvent::Begin(who));
+                return self.at(self.now + pause, SimEvent::Process(who, ProcessEvent::Begin));
             }
-            SimEvent::Write(who, id) => return self.write(who, id),
-            SimEvent::End(who, id) => {
-                let process = &mut self.processes[who];
+            ProcessEvent::Write(id) => return self.write(who, id),
+            ProcessEvent::End(id) => {
                 process.calls.retain(|call| call.id != id);
-                let works = process.member.works_until(process.clock.at(self.now)).is_some();
+                let works = process.member.works_until(now).is_some();
                 if works && process.member.draining().next().is_none() {
                     return;
                 }
             }
-            SimEvent::Fault(index) => self.fault(self.faults[index].1),
-            SimEvent::Restart(who) => self.restart(who),
         }
-        if let Some(who) = who {
-            self.drive(who);
-            self.check_holds(who);
-        }
+        self.drive(who);
+        self.check_holds(who);
     }
 
     /// Does what the executor of a replica does.
@@ -273,7 +257,7 @@ impl World {
             drained.iter().for_each(|shard| process.member.drained(*shard));
             for shard in to_warm {
                 let at = self.now + self.rng.within(Duration::from_millis(300));
-                self.at(at, SimEvent::Warmed(who, shard));
+                self.at(at, SimEvent::Process(who, ProcessEvent::Warmed(shard)));
             }
             let is_idle = requests.is_empty();
             for (lane, request) in requests {
@@ -302,7 +286,7 @@ impl World {
         if let Some(travel) = process.faults.request(self.now, &mut self.rng).filter(|_| !is_cut) {
             self.at(self.now + travel, SimEvent::Arrive(who, lane, id, request));
         }
-        self.at(timeout, SimEvent::Answer(who, lane, id, None));
+        self.at(timeout, SimEvent::Process(who, ProcessEvent::Answer(lane, id, None)));
     }
 
     fn arrive(&mut self, who: usize, lane: usize, id: u64, request: Request) {
@@ -310,12 +294,11 @@ impl World {
         let answer = if is_bad && self.rng.chance(0.5) { None } else { Some(self.perform(who, request)) };
         let answer = answer.filter(|_| !is_bad);
         if let Some(travel) = self.processes[who].faults.answer(self.now, &mut self.rng) {
-            self.at(self.now + travel, SimEvent::Answer(who, lane, id, answer));
+            self.at(self.now + travel, SimEvent::Process(who, ProcessEvent::Answer(lane, id, answer)));
         }
     }
 
     fn perform(&mut self, who: usize, request: Request) -> Answer {
-        let scope = self.processes[who].scope.clone();
         match request {
             Request::SessionRead(slot) => Answer::Slot(self.server.slots[usize::from(slot)].clone()),
             Request::SlotsRead(slots) => {
@@ -324,25 +307,34 @@ impl World {
                 Answer::Slots(slots.into_iter().map(read).collect())
             }
             Request::MapRead => Answer::Map(self.server.map.clone()),
-            Request::SessionWrite(slot, write, announced) => {
-                let before = self.server.slots[usize::from(slot)].clone();
-                match self.server.put_slot(slot, &write, announced, scope) {
-                    Some(stored) => self.slot_stored(who, slot, before.as_ref(), stored, false),
-                    None => self.conflict(),
-                }
-            }
-            Request::Tombstone(slot, mut write) => {
-                let before = self.server.slots[usize::from(slot)].clone();
-                if self.mutant == Some(Mutant::BlindEvictor) {
-                    write.base = before.as_ref().map(|before| Arc::clone(&before.record.version));
-                }
-                match self.server.put_slot(slot, &write, None, scope) {
-                    Some(stored) => self.slot_stored(who, slot, before.as_ref(), stored, true),
-                    None => self.conflict(),
-                }
-            }
-            Request::MapWrite(write, by) => self.put_map(&by, write, scope),
+            Request::SessionWrite(slot, write, announced) => self.put_slot(who, slot, write, announced, false),
+            Request::Tombstone(slot, write) => self.put_slot(who, slot, write, None, true),
+            Request::MapWrite(write, by) => self.put_map(&by, write, self.processes[who].scope.clone()),
         }
+    }
+
+    fn put_slot(
+        &mut self,
+        by: usize,
+        slot: u8,
+        mut write: LeaseWrite,
+        announced: Option<Announcement>,
+        is_tombstone: bool,
+    ) -> Answer {
+        let (before, scope) = (self.server.slots[usize::from(slot)].clone(), self.processes[by].scope.clone());
+        if is_tombstone && self.mutant == Some(Mutant::BlindEvictor) {
+            write.base = before.as_ref().map(|before| Arc::clone(&before.record.version));
+        }
+        let Some(stored) = self.server.put_slot(slot, &write, announced, scope) else { return self.conflict() };
+        self.check_slot(by, slot, before.as_ref(), &stored, is_tombstone);
+        if self.configuration.watches_slots {
+            for who in 0..self.processes.len() {
+                if self.processes[who].member.to_watch().contains(&slot) {
+                    self.deliver(who, ProcessEvent::SlotDelivered(slot, stored.clone()));
+                }
+            }
+        }
+        Answer::SlotStored(stored)
     }
 
     fn put_map(&mut self, by: &str, mut write: MapWrite, scope: WatchedNamespaces) -> Answer {
@@ -369,7 +361,7 @@ impl World {
 
     fn tell_map(&mut self, stored: &MapRecord) {
         for who in 0..self.processes.len() {
-            self.deliver(who, SimEvent::MapDelivered(who, stored.clone()));
+            self.deliver(who, ProcessEvent::MapDelivered(stored.clone()));
         }
     }
 
@@ -378,37 +370,16 @@ impl World {
         Answer::Conflict
     }
 
-    fn slot_stored(
-        &mut self,
-        by: usize,
-        slot: u8,
-        before: Option<&SlotRecord>,
-        stored: SlotRecord,
-        is_tombstone: bool,
-    ) -> Answer {
-        self.check_slot(by, slot, before, &stored, is_tombstone);
-        if self.configuration.watches_slots {
-            for who in 0..self.processes.len() {
-                if self.processes[who].member.to_watch().contains(&slot) {
-                    self.deliver(who, SimEvent::SlotDelivered(who, slot, stored.clone()));
-                }
-            }
-        }
-        Answer::SlotStored(stored)
-    }
-
     /// Sends an event to a watch; events arrive in order.
-    fn deliver(&mut self, who: usize, event: SimEvent) {
+    fn deliver(&mut self, who: usize, event: ProcessEvent) {
         let process = &mut self.processes[who];
-        let is_watched = matches!(event, SimEvent::MapDelivered(..) | SimEvent::SlotDelivered(..));
-        let is_cut = is_watched && self.now < process.faults.no_map;
-        if !process.is_alive || is_cut {
+        if !process.is_alive || self.now < process.faults.no_map {
             return;
         }
         let Some(travel) = process.faults.event(self.now, &mut self.rng) else { return };
         process.watched = process.watched.max(self.now + travel);
         let at = process.watched;
-        self.at(at, event);
+        self.at(at, SimEvent::Process(who, event));
     }
 
     fn answered(&mut self, who: usize, lane: usize, id: u64, answer: Option<Answer>) {
@@ -473,7 +444,7 @@ impl World {
         self.summary.calls += 1;
         process.calls.push(Call { id: self.next, bucket, term, acquired: session.acquired });
         let (id, writes) = (self.next, self.rng.within(works));
-        self.at(self.now + writes, SimEvent::Write(who, id));
-        self.at(self.now + works, SimEvent::End(who, id));
+        self.at(self.now + writes, SimEvent::Process(who, ProcessEvent::Write(id)));
+        self.at(self.now + works, SimEvent::Process(who, ProcessEvent::End(id)));
     }
 }

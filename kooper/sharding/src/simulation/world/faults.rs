@@ -6,7 +6,7 @@ use super::World;
 use crate::hash::ShardCount;
 use crate::mutant::Mutant;
 use crate::overrides::Overrides;
-use crate::simulation::scenario::{Disruption, DisruptionKind, SimEvent};
+use crate::simulation::scenario::{Disruption, DisruptionKind, ProcessEvent, SimEvent};
 
 impl World {
     pub(super) fn fault(&mut self, fault: Disruption) {
@@ -92,8 +92,9 @@ impl World {
         self.terms.iter_mut().for_each(|term| *term = seen.min(*term));
         self.restored = Some(self.now);
         self.events.retain(|_, event| {
-            use SimEvent::{Answer, Arrive, MapDelivered, SlotDelivered};
-            !matches!(event, Arrive(..) | Answer(.., Some(_)) | MapDelivered(..) | SlotDelivered(..))
+            use ProcessEvent::{Answer, MapDelivered, SlotDelivered};
+            let SimEvent::Process(_, event) = event else { return !matches!(event, SimEvent::Arrive(..)) };
+            !matches!(event, Answer(.., Some(_)) | MapDelivered(_) | SlotDelivered(..))
         });
         let kinds = [
             DisruptionKind::Partition,
