@@ -9,6 +9,7 @@ use proptest::test_runner::TestCaseError;
 use super::super::mistakes::{self, Mistake};
 use super::super::{Cause, Plan, Step, plan, provided};
 use super::histories::{APART, EDITED, HistoryEvent, KEPT, name};
+use super::scene::ready_child;
 use super::stored::{Names, Stored, says_keep};
 use crate::graph::{Flags, Graph, Node, Returns, SlotSpec};
 use crate::observed::{Child, ChildId, Observed, Owner, Run, SlotLabel, SlotProgress, Write};
@@ -292,21 +293,8 @@ impl World {
                     self.check_ready(other, child)?;
                 }
                 let readiness = Readiness::Waiting("it starts".to_owned());
-                let uid = version.clone();
-                let child_now = Child {
-                    uid,
-                    version,
-                    label,
-                    readiness,
-                    is_terminating: false,
-                    is_unreadable: false,
-                    is_kept,
-                    is_protected: false,
-                    is_apart: *child.resource == *APART,
-                    is_elsewhere: false,
-                    is_foreign: false,
-                    is_outdated: false,
-                };
+                let is_apart = *child.resource == *APART;
+                let child_now = Child { readiness, is_kept, is_apart, ..ready_child(version.clone(), version, label) };
                 self.free.remove(child);
                 self.objects.insert(child.clone(), Stored { child: child_now, is_adopted, refers, is_stray: false });
             }

@@ -1,5 +1,7 @@
 //! States for tests of single plans.
 
+use std::sync::Arc;
+
 use super::super::{Cause, Plan, Step, plan};
 use crate::graph::{Flags, Graph, SlotSpec};
 use crate::observed::{Child, ChildId, Observed, Owner, Run, SlotLabel, SlotProgress, Write};
@@ -20,20 +22,7 @@ impl Scene {
 
     /// A ready child of a slot.
     pub(super) fn child(mut self, name: &str, slot: &str, depth: u32) -> Self {
-        let child = Child {
-            uid: format!("uid of {name}").into(),
-            version: "7".into(),
-            label: Some(label(slot, depth)),
-            readiness: Readiness::Ready,
-            is_terminating: false,
-            is_unreadable: false,
-            is_kept: false,
-            is_protected: false,
-            is_apart: false,
-            is_elsewhere: false,
-            is_foreign: false,
-            is_outdated: false,
-        };
+        let child = ready_child(format!("uid of {name}").into(), "7".into(), Some(label(slot, depth)));
         self.observed.children.insert(id(name), child);
         self
     }
@@ -81,6 +70,24 @@ fn named(cause: Cause) -> String {
         Cause::Prune => "prune".to_owned(),
         Cause::Recreate(_) => "recreate".to_owned(),
         Cause::Wave(depth) => format!("wave {depth}:"),
+    }
+}
+
+/// A child that is ready, and nothing else.
+pub(super) fn ready_child(uid: Arc<str>, version: Arc<str>, label: Option<SlotLabel>) -> Child {
+    Child {
+        uid,
+        version,
+        label,
+        readiness: Readiness::Ready,
+        is_terminating: false,
+        is_unreadable: false,
+        is_kept: false,
+        is_protected: false,
+        is_apart: false,
+        is_elsewhere: false,
+        is_foreign: false,
+        is_outdated: false,
     }
 }
 
