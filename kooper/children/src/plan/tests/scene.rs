@@ -3,9 +3,24 @@
 use std::sync::Arc;
 
 use super::super::{Cause, Plan, Step, plan};
-use crate::graph::{Flags, Graph, SlotSpec};
+use crate::graph::{Flags, Graph, Recreate, SlotSpec};
 use crate::observed::{Child, ChildId, Observed, Owner, Run, SlotLabel, SlotProgress, Write};
 use crate::readiness::Readiness;
+
+pub(super) const NONE: Flags = Flags {
+    once: false,
+    keep: false,
+    prune: false,
+    recreate: None,
+    adopt: false,
+    optional: false,
+    external: false,
+    not_ready: false,
+};
+pub(super) const ONCE: Flags = Flags { once: true, ..NONE };
+pub(super) const KEEP: Flags = Flags { keep: true, ..NONE };
+pub(super) const PRUNE: Flags = Flags { prune: true, ..NONE };
+pub(super) const RECREATE: Flags = Flags { recreate: Some(Recreate::Foreground), ..NONE };
 
 /// A state that is put together step by step.
 pub(super) struct Scene {
@@ -92,7 +107,7 @@ pub(super) fn ready_child(uid: Arc<str>, version: Arc<str>, label: Option<SlotLa
 }
 
 pub(super) fn chain(flags: Flags) -> Scene {
-    Scene::new(vec![slot("config", &[], flags), slot("web", &["config"], Flags::default())])
+    Scene::new(vec![slot("config", &[], flags), slot("web", &["config"], NONE)])
 }
 
 pub(super) fn applied() -> Write {
