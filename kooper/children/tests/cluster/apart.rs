@@ -12,7 +12,7 @@ use kooper_children::{SlotExt, declare};
 use kube::Api;
 use serde_json::{from_value, json};
 
-use super::{Shop, controller_of, corner, fields, is_ready, ready, run_ready, run_with, writes};
+use super::{Shop, controller_of, corner, fields, is_ready, ready, run_ready, run_with, with_name, writes};
 
 pub(super) fn role(shop: &Shop) -> Result<ClusterRole> {
     let name = format!("{}-{}", shop.name_any(), shop.spec.config);
@@ -30,9 +30,7 @@ pub(super) fn ordered() -> Result<Controller, ConfigError> {
 }
 
 pub(super) async fn namespace(cluster: &Cluster) -> Result<Api<ConfigMap>> {
-    let mut namespace = Namespace::default();
-    namespace.metadata.name = Some("elsewhere".to_owned());
-    cluster.create(&namespace).await?;
+    cluster.create(&with_name::<Namespace>("elsewhere")).await?;
     Ok(Api::namespaced(cluster.client(), "elsewhere"))
 }
 

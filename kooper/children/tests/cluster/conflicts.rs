@@ -11,13 +11,11 @@ use kooper_children::declare;
 use serde_json::json;
 
 use super::flags::events;
-use super::{Shop, corner, fields, is_ready, ready, run_ready, writes};
+use super::{Shop, corner, fields, is_ready, ready, run_ready, with_name, writes};
 
 fn filled(shop: &Shop) -> ConfigMap {
-    let mut config = ConfigMap::default();
-    config.metadata.name = Some(shop.name_any());
-    config.data = Some([("config".to_owned(), shop.spec.config.clone())].into());
-    config
+    let data = Some([("config".to_owned(), shop.spec.config.clone())].into());
+    ConfigMap { data, ..with_name(&shop.name_any()) }
 }
 
 /// A controller that is not called without a change or a retry.

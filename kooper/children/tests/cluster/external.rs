@@ -8,7 +8,7 @@ use kooper_children::{External, SlotExt, declare};
 use parking_lot::Mutex;
 use serde_json::{from_value, json};
 
-use super::{Shop, ShopSpec, corner, fields, is_ready, ready, run_settled};
+use super::{Shop, ShopSpec, corner, fields, is_ready, ready, run_settled, with_name};
 
 /// The calls of a handler: the owner, and the reasons.
 type Calls = Arc<Mutex<Vec<String>>>;
@@ -19,9 +19,7 @@ fn tls(shop: &Shop) -> External<Secret> {
 
 /// A child of the kind of the external object.
 fn copy(shop: &Shop, tls: &Secret) -> Secret {
-    let mut copy = Secret { data: tls.data.clone(), ..Secret::default() };
-    copy.metadata.name = Some(format!("{}-copy", shop.name_any()));
-    copy
+    Secret { data: tls.data.clone(), ..with_name(&format!("{}-copy", shop.name_any())) }
 }
 
 fn elsewhere(_: &Shop) -> External<Secret> {
@@ -30,10 +28,8 @@ fn elsewhere(_: &Shop) -> External<Secret> {
 
 /// The keys of both.
 fn both(shop: &Shop, tls: &Secret, elsewhere: &Secret) -> ConfigMap {
-    let mut both = ConfigMap::default();
-    both.metadata.name = Some(format!("{}-both", shop.name_any()));
-    both.data = Some([("keys".to_owned(), key_in(tls) + &key_in(elsewhere))].into());
-    both
+    let data = Some([("keys".to_owned(), key_in(tls) + &key_in(elsewhere))].into());
+    ConfigMap { data, ..with_name(&format!("{}-both", shop.name_any())) }
 }
 
 fn copies(calls: &Calls) -> Result<Controller, ConfigError> {
@@ -159,7 +155,7 @@ async fn an_owner_is_not_called_for_an_external_object_that_it_no_longer_names(c
 
 #[kooper::test(start_paused = true)]
 async fn an_owner_follows_two_external_objects_one_of_them_in_another_namespace(cluster: Cluster) -> Result<()> {
-    cluster.create(&from_value::<Namespace>(json!({"metadata": {"name": "elsewhere"}}))?).await?;
+    cluster.create(&with_name::<Namespace>("elsewhere")).await?;
     let mut there = secret("tls", "y")?;
     there.metadata.namespace = Some("elsewhere".to_owned());
     let (here, there) = (cluster.create(&secret("tls-a", "a")?).await?, cluster.create(&there).await?);

@@ -13,12 +13,10 @@ use kooper_children::{Children, SlotExt, declare, wait};
 use parking_lot::Mutex;
 use serde_json::json;
 
-use super::{Shop, corner, fields, is_ready, ready, run_settled, run_with, writes};
+use super::{Shop, corner, fields, is_ready, ready, run_settled, run_with, with_name, writes};
 
 fn named(shop: &Shop, suffix: &str) -> ConfigMap {
-    let mut config = ConfigMap::default();
-    config.metadata.name = Some(format!("{}-{suffix}", shop.name_any()));
-    config
+    with_name(&format!("{}-{suffix}", shop.name_any()))
 }
 
 /// The ConfigMap of the shop's current suffix.
@@ -190,9 +188,8 @@ static CALLS: AtomicU32 = AtomicU32::new(0);
 
 /// Each call returns another body.
 fn restless(shop: &Shop) -> ConfigMap {
-    let mut config = named(shop, "restless");
-    config.data = Some([("call".to_owned(), CALLS.fetch_add(1, Ordering::Relaxed).to_string())].into());
-    config
+    let data = Some([("call".to_owned(), CALLS.fetch_add(1, Ordering::Relaxed).to_string())].into());
+    ConfigMap { data, ..named(shop, "restless") }
 }
 
 pub(super) async fn events(cluster: &Cluster, reason: &str) -> Result<Vec<Event>> {
@@ -226,10 +223,7 @@ fn names(_: &ConfigMap, made: &Reader<ConfigMap>) -> Result<Secret> {
 }
 
 fn copy(owner: &ConfigMap) -> Secret {
-    let mut copy = Secret::default();
-    copy.metadata.name = Some(format!("{}-copy", owner.name_any()));
-    copy.string_data.clone_from(&owner.data);
-    copy
+    Secret { string_data: owner.data.clone(), ..with_name(&format!("{}-copy", owner.name_any())) }
 }
 
 /// The kind of the owner has no generation, and a reader is no input.
@@ -256,9 +250,7 @@ async fn a_child_that_follows_its_owner_or_a_reader_is_no_loop(cluster: Cluster)
 }
 
 fn steady(shop: &Shop) -> ConfigMap {
-    let mut config = named(shop, "steady");
-    config.data = Some([("made-by".to_owned(), "us".to_owned())].into());
-    config
+    ConfigMap { data: Some([("made-by".to_owned(), "us".to_owned())].into()), ..named(shop, "steady") }
 }
 
 #[kooper::test(start_paused = true)]
@@ -389,9 +381,7 @@ struct Language {
 
 /// A ConfigMap with a word of the state in the language of the settings.
 fn translated(shop: &Shop, word: &State<String>, language: &Settings<Language>) -> ConfigMap {
-    let mut config = named(shop, "translated");
-    config.data = Some([(language.code.to_owned(), word.to_string())].into());
-    config
+    ConfigMap { data: Some([(language.code.to_owned(), word.to_string())].into()), ..named(shop, "translated") }
 }
 
 #[kooper::test(start_paused = true)]

@@ -55,6 +55,12 @@ struct ShopStatus {
     observed_generation: Option<i64>,
 }
 
+fn with_name<T: Resource + Default>(name: &str) -> T {
+    let mut object = T::default();
+    object.meta_mut().name = Some(name.to_owned());
+    object
+}
+
 fn config(shop: &Shop) -> Result<ConfigMap> {
     if shop.spec.broken {
         return Err("the shop is broken".into());
@@ -68,12 +74,7 @@ fn password(shop: &Shop) -> Result<Secret> {
 }
 
 fn shelves(shop: &Shop) -> Vec<ConfigMap> {
-    let named = |shelf: &String| {
-        let mut config = ConfigMap::default();
-        config.metadata.name = Some(format!("{}-shelf-{shelf}", shop.name_any()));
-        config
-    };
-    shop.spec.shelves.iter().map(named).collect()
+    shop.spec.shelves.iter().map(|shelf| with_name(&format!("{}-shelf-{shelf}", shop.name_any()))).collect()
 }
 
 fn web(shop: &Shop, config: &ConfigMap, password: &Secret, shelves: &[ConfigMap]) -> Result<Deployment> {

@@ -10,7 +10,7 @@ use kooper_children::{External, SlotExt, declare};
 use kube::{CustomResource, CustomResourceExt, KubeSchema};
 use serde::{Deserialize, Serialize};
 
-use super::{Shop, controller_of, corner, fields, is_ready, run_settled};
+use super::{Shop, controller_of, corner, fields, is_ready, run_settled, with_name};
 
 /// A kind of another operator.
 #[derive(CustomResource, KubeSchema, Clone, Debug, Default, Deserialize, Serialize)]
@@ -28,10 +28,8 @@ fn exists(_: &Monitor) -> bool {
 }
 
 fn config(shop: &Shop, monitor: Option<&Monitor>) -> ConfigMap {
-    let mut config = ConfigMap::default();
-    config.metadata.name = Some(shop.name_any());
-    config.data = Some([("monitored".to_owned(), monitor.is_some().to_string())].into());
-    config
+    let data = Some([("monitored".to_owned(), monitor.is_some().to_string())].into());
+    ConfigMap { data, ..with_name(&shop.name_any()) }
 }
 
 fn maybe_monitor(shop: &Shop) -> Option<Monitor> {
@@ -81,9 +79,8 @@ fn awaited(shop: &Shop) -> External<Monitor> {
 }
 
 fn watched(shop: &Shop, monitor: &Monitor) -> ConfigMap {
-    let mut watched = config(shop, None);
-    watched.data = Some([("watched".to_owned(), monitor.spec.watched.clone())].into());
-    watched
+    let data = Some([("watched".to_owned(), monitor.spec.watched.clone())].into());
+    ConfigMap { data, ..with_name(&shop.name_any()) }
 }
 
 #[kooper::test(start_paused = true)]
