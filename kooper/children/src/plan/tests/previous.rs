@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::super::provided;
 use super::scene::{NONE, ONCE, Scene, applied, chain, id, slot, waiting};
 use crate::graph::{Flags, PreviousKind, SlotSpec};
-use crate::observed::{Child, ChildId, Owner, Run, Write};
+use crate::observed::{Child, ChildId, Run, Write};
 
 /// Lists a kind as a previous one.
 fn listing(scene: Scene, resource: &str) -> Scene {
@@ -125,8 +125,7 @@ fn the_first_child_that_is_refused_or_does_not_end_is_named() {
 
 #[test]
 fn they_are_part_of_the_waves_and_released_if_their_slot_has_kept_them() {
-    let mut scene = left();
-    scene.owner = Owner { is_terminating: true, is_ordered: true };
+    let scene = left().while_deleting();
     assert_eq!(scene.steps(), ["wave 3: front at any version", "wave 3: other at any version"]);
     let adopted = scene.change("other", |child| child.is_kept = true);
     assert_eq!(adopted.change("front", keep).steps(), ["release front", "wave 3: other at any version"]);
@@ -155,7 +154,7 @@ fn the_child_of_a_slot_that_had_another_kind_is_not_one_of_the_slot() {
 fn the_child_of_a_slot_that_had_another_kind_is_released_if_the_slot_has_kept_it() {
     let mut scene = of_another_kind();
     scene.graph = Scene::new(vec![scene.graph.nodes()[0].spec.clone()]).graph;
-    scene.owner = Owner { is_terminating: true, is_ordered: true };
+    let scene = scene.while_deleting();
     assert_eq!(scene.steps(), ["wave 0: old at any version"]);
     assert_eq!(scene.change("old", keep).steps(), ["release old"]);
 }

@@ -3,7 +3,7 @@
 use super::super::{SlotState, provided};
 use super::scene::{KEEP, NONE, ONCE, PRUNE, RECREATE, Scene, applied, chain, id, label, slot, waiting};
 use crate::graph::{Flags, Recreate, Returns, SlotSpec};
-use crate::observed::{Owner, Run, SlotLabel, Write};
+use crate::observed::{Run, SlotLabel, Write};
 use crate::readiness::Readiness;
 
 #[test]
@@ -13,9 +13,7 @@ fn a_child_without_labels_is_kept_or_deleted_if_kubernetes_would_do_otherwise() 
         let slots = vec![slot("web", &[], NONE), config];
         let kept = SlotSpec { resource: resource.into(), ..slot("kept", &[], KEEP) };
         let scene = Scene::new(slots.into_iter().chain([kept]).collect()).child("c", "config", 1);
-        let mut scene = scene.change("c", |child| child.label = None);
-        scene.owner = Owner { is_terminating: true, is_ordered: true };
-        scene
+        scene.change("c", |child| child.label = None).while_deleting()
     };
     let apart = |scene: Scene| scene.change("c", |child| child.is_apart = true);
     for scene in [keep("configmaps"), apart(keep("configmaps"))] {
@@ -39,9 +37,7 @@ fn a_child_whose_annotation_keeps_it_is_never_deleted() {
     assert_eq!(changed.steps(), Vec::<String>::new());
     let why = "it is immutable; remove its annotation `kooper.rs/keep` to let it be created again";
     assert_eq!(changed.plan().slots[0], SlotState::Stalled(why.to_owned()));
-    let mut going = kept(chain(NONE).child("c", "config", 0));
-    going.owner = Owner { is_terminating: true, is_ordered: true };
-    assert_eq!(going.steps(), ["release c"]);
+    assert_eq!(kept(chain(NONE).child("c", "config", 0)).while_deleting().steps(), ["release c"]);
 }
 
 #[test]
@@ -219,18 +215,14 @@ fn an_object_of_somebody_else_is_awaited_and_never_written() {
 
 #[test]
 fn an_owner_that_is_deleted_loses_its_children_in_waves_without_a_call() {
-    let going = |scene: Scene| {
-        let owner = Owner { is_terminating: true, is_ordered: true };
-        Scene { owner, ..scene }
-    };
     let all = || chain(KEEP).child("c", "config", 0).child("w", "web", 1).child("x", "web", 5);
-    let scene = going(all());
+    let scene = all().while_deleting();
     assert_eq!(scene.steps(), ["release c", "wave 5: x at any version"]);
     assert_eq!(scene.plan().blocking, [id("x")]);
     let scene = scene.change("x", |child| child.is_terminating = true);
     assert_eq!(scene.steps(), ["release c"]);
     assert_eq!(scene.plan().blocking, [id("x")], "a finalizer of its own keeps it");
-    let mut orphaned = going(all());
+    let mut orphaned = all().while_deleting();
     orphaned.owner.is_ordered = false;
     assert_eq!(orphaned.steps(), ["release c", "release w", "release x"]);
     assert_eq!(orphaned.plan().blocking, []);
@@ -377,9 +369,10 @@ fn a_deletion_that_is_refused_fails_its_slot() {
 fn a_child_of_a_slot_that_is_not_known_is_released_if_a_slot_of_its_kind_keeps_its_children() {
     let renamed = |resource: &str| {
         let keep = slot("config", &[], KEEP);
-        let mut scene = Scene::new(vec![SlotSpec { resource: resource.into(), ..keep }]).child("c", "former", 0);
-        scene.owner = Owner { is_terminating: true, is_ordered: true };
-        scene.steps()
+        Scene::new(vec![SlotSpec { resource: resource.into(), ..keep }])
+            .child("c", "former", 0)
+            .while_deleting()
+            .steps()
     };
     assert_eq!(renamed("configmaps"), ["release c"]);
     assert_eq!(renamed("secrets"), ["wave 0: c at any version"]);

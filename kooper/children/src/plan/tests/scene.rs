@@ -59,6 +59,12 @@ impl Scene {
         self
     }
 
+    /// The owner is being deleted, and its children in waves.
+    pub(super) fn while_deleting(mut self) -> Self {
+        self.owner = Owner { is_terminating: true, is_ordered: true };
+        self
+    }
+
     pub(super) fn plan(&self) -> Plan {
         plan(&self.owner, &self.graph, &self.observed)
     }
