@@ -43,6 +43,7 @@
 //! Logs go to standard error. In Rust, [`Flags`] and [`console::serve`] are the whole of it; `bench-kube`
 //! is the shortest example.
 
+mod api;
 pub mod console;
 pub mod document;
 mod etcd;
@@ -57,6 +58,7 @@ mod usage;
 mod widget;
 mod wiki;
 
+pub use api::{Api, send};
 pub use etcd::Etcd;
 pub use flags::{Flags, Kind, client, config};
 pub use held::longest_held;

@@ -13,7 +13,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, ensure};
 use bytes::Bytes;
 use futures_util::{StreamExt as _, stream};
-use http::{Method, Request, Response};
+use http::{Request, Response};
 use http_body_util::StreamBody;
 use hyper::body::Frame;
 use k8s_openapi::api::core::v1::Pod;
@@ -22,8 +22,8 @@ use kooper::prometheus::Registry;
 use kooper::retriever::{ApiRetriever, Scope};
 use kooper::{CancellationToken, Controller, Operator};
 use kooper_apiserver::ApiServer;
-use kooper_bench::Kind;
-use kooper_bench::document::{NAMESPACES, WORKLOADS, name, namespace, object, status, stored};
+use kooper_bench::document::{WORKLOADS, stored};
+use kooper_bench::{Api, Kind};
 use kooper_protobuf::List;
 use kube::Client;
 use kube::client::Body;
@@ -168,24 +168,11 @@ fn listing(list: Vec<Bytes>) -> Client {
 async fn served() -> Result<Vec<Value>> {
     // The pods name service accounts that do not exist, as on the control plane of the benchmark.
     let server = ApiServer::builder().without_accounts().start().await?;
-    let client = server.client();
-    for index in 0..NAMESPACES {
-        send(&client, Method::POST, "/api/v1/namespaces", &json!({"metadata": {"name": namespace(index)}})).await?;
-    }
+    let api = Api::prepare(server.client(), Kind::Pods).await?;
     let mut pods = Vec::new();
     for index in 0..WORKLOADS {
-        let path = format!("/api/v1/namespaces/{}/pods", namespace(index));
-        let created = format!("{path}?fieldManager=kube-controller-manager");
-        send(&client, Method::POST, &created, &object(Kind::Pods, index, 0)).await?;
-        let reported = format!("{path}/{}/status?fieldManager=kubelet", name(index));
-        pods.push(send(&client, Method::PATCH, &reported, &status(Kind::Pods, index)).await?);
+        pods.push(api.create(index).await?);
     }
     server.shutdown().await;
     Ok(pods)
-}
-
-async fn send(client: &Client, method: Method, path: &str, body: &Value) -> Result<Value> {
-    let content_type = if method == Method::PATCH { "application/merge-patch+json" } else { "application/json" };
-    let request = Request::builder().method(method).uri(path).header("Content-Type", content_type);
-    Ok(client.request(request.body(body.to_string().into_bytes())?).await?)
 }

@@ -15,7 +15,7 @@ use hyper_rustls::HttpsConnectorBuilder;
 use hyper_util::client::legacy::Client as HttpClient;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
-use kooper_bench::{Proxy, SENT, Usage};
+use kooper_bench::{Proxy, SENT, Usage, send};
 use kube::client::{Body, ConfigExt as _};
 use kube::{Client, Config};
 use serde_json::{Value, json};
@@ -164,7 +164,7 @@ async fn create(client: &Client, watches: usize) -> Result<()> {
             match send(client, Method::POST, PATH, &body).await {
                 // From the run before.
                 Err(error) if format!("{error:#}").contains("AlreadyExists") => Ok(()),
-                result => result,
+                result => result.map(drop),
             }
         })
         .await
@@ -180,13 +180,6 @@ fn object(name: &str, labels: &Value, text: &str) -> Value {
         "apiVersion": "v1", "kind": "ConfigMap",
         "metadata": { "name": name, "labels": labels }, "data": { "text": text }
     })
-}
-
-async fn send(client: &Client, method: Method, path: &str, body: &Value) -> Result<()> {
-    let media = if method == Method::PATCH { "application/merge-patch+json" } else { "application/json" };
-    let request = Request::builder().method(method).uri(path).header("content-type", media);
-    client.request_text(request.body(serde_json::to_vec(body)?)?).await?;
-    Ok(())
 }
 
 /// Keeps one watch open.

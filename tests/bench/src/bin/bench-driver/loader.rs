@@ -11,14 +11,12 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context as _, Result};
 use futures_util::{StreamExt, TryStreamExt, stream};
-use kooper_bench::{Etcd, Kind};
+use kooper_bench::document::{WORKLOADS, name, namespace, stored};
+use kooper_bench::{Api, Etcd, Kind};
 use serde_json::Value;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio::time::{MissedTickBehavior, interval};
-
-use crate::api::Api;
-use kooper_bench::document::{WORKLOADS, name, namespace, stored};
 
 /// Requests under way at a time.
 const CONNECTIONS: usize = 32;

@@ -1,6 +1,5 @@
 //! The benchmark's driver: loads objects, runs one program after another, measures, prints the tables.
 
-mod api;
 mod arguments;
 mod figure;
 mod loader;
@@ -16,10 +15,9 @@ use std::fs;
 
 use anyhow::{Context as _, Result, ensure};
 use clap::Parser;
-use kooper_bench::{Etcd, Kind, Proxy, client};
+use kooper_bench::{Api, Etcd, Kind, Proxy, client};
 use kooper_tests::control_plane::ControlPlane;
 
-use crate::api::Api;
 use crate::arguments::Arguments;
 use crate::loader::Loader;
 use crate::machine::Machine;

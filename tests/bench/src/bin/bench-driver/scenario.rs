@@ -5,11 +5,10 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
-use kooper_bench::{Proxy, Usage};
+use kooper_bench::{Api, Proxy, Usage};
 use kooper_tests::control_plane::ControlPlane;
 use tokio::time::sleep;
 
-use crate::api::Api;
 use crate::arguments::Arguments;
 use crate::loader::Loader;
 use crate::program::{Program, Running};

@@ -4,11 +4,10 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
-use kooper_bench::{Etcd, Kind, client};
+use kooper_bench::{Api, Etcd, Kind, client};
 use kooper_tests::control_plane::ControlPlane;
 use tokio::time::sleep;
 
-use crate::api::Api;
 use crate::arguments::Arguments;
 use crate::loader::Loader;
 use crate::machine;

@@ -158,7 +158,7 @@ fn prepare(gate: &str, owners: usize, are_uneven: bool) -> Result<(ControlPlane,
     let runtime = Runtime::new()?;
     let objects = runtime.block_on(async {
         let client = kooper_bench::client(cluster.kubeconfig()).await?;
-        Objects::create(&client, Etcd::new(&cluster.dir().join("etcd.sock")), owners, are_uneven).await
+        Objects::create(client, Etcd::new(&cluster.dir().join("etcd.sock")), owners, are_uneven).await
     })?;
     Ok((cluster, runtime, objects))
 }

@@ -3,14 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context as _, Result};
+use anyhow::Result;
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
-use kooper_bench::document::{NAMESPACES, name, namespace, stored};
-use kooper_bench::{Etcd, Kind, Widget};
+use kooper_bench::document::{name, namespace, stored};
+use kooper_bench::{Api, Etcd, Kind};
 use kooper_sharding::{BUCKET, bucket_of_owner};
-use kube::{Client, CustomResourceExt as _};
+use kube::Client;
 use serde_json::{Value, json};
-use tokio::time::{Instant, interval, sleep};
+use tokio::time::interval;
 
 use crate::now;
 
@@ -19,9 +19,6 @@ const CONNECTIONS: usize = 32;
 
 /// Changes come in steps of this prime: scattered, and no object twice before all had their turn.
 const STEP: usize = 7_919;
-
-/// The longest wait until the kind is served.
-const SERVED: Duration = Duration::from_secs(60);
 
 /// Of namespaces of different sizes, the largest one has so many times as many objects as the smallest one.
 const LARGEST: f64 = 100.0;
@@ -60,23 +57,11 @@ pub(crate) struct Objects {
 
 impl Objects {
     /// Creates so many owners, and a child of each.
-    pub(crate) async fn create(client: &Client, etcd: Etcd, owners: usize, are_uneven: bool) -> Result<Self> {
-        for index in 0..NAMESPACES {
-            post(client, "/api/v1/namespaces", &json!({"metadata": {"name": namespace(index)}})).await?;
-        }
-        let definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
-        post(client, definitions, &serde_json::to_value(Widget::crd())?).await?;
+    pub(crate) async fn create(client: Client, etcd: Etcd, owners: usize, are_uneven: bool) -> Result<Self> {
+        Api::prepare(client, Kind::Crs).await?;
         let objects = Self { etcd: Arc::new(etcd), owners, are_uneven };
         let create = |index| objects.put(index, 0, true);
         stream::iter(0..owners).map(create).buffer_unordered(CONNECTIONS).try_collect::<()>().await?;
-        let deadline = Instant::now() + SERVED;
-        let path = "/apis/bench.kooper.dev/v1/widgets?limit=1&resourceVersion=0";
-        while let Err(error) = client.request_text(http::Request::get(path).body(Vec::new())?).await {
-            if Instant::now() > deadline {
-                return Err(error).context("the kind is not served");
-            }
-            sleep(Duration::from_millis(100)).await;
-        }
         Ok(objects)
     }
 
@@ -166,11 +151,4 @@ fn child(owner: &Value) -> Value {
         },
         "data": {"image": owner["spec"]["image"], "settings": owner["spec"]["settings"].to_string()},
     })
-}
-
-async fn post(client: &Client, path: &str, body: &Value) -> Result<()> {
-    let request =
-        http::Request::post(path).header("content-type", "application/json").body(serde_json::to_vec(body)?)?;
-    client.request_text(request).await.with_context(|| format!("POST {path}"))?;
-    Ok(())
 }

@@ -1,15 +1,15 @@
-//! Requests of the driver to the API server.
+//! Requests to the API server.
 
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail};
 use http::{Method, Request};
-use kooper_bench::{Kind, Widget};
 use kube::{Client, CustomResourceExt};
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
-use kooper_bench::document::{NAMESPACES, name, namespace, object, status};
+use crate::document::{NAMESPACES, name, namespace, object, status};
+use crate::{Kind, Widget};
 
 /// The field manager of a specification.
 const CREATOR: &str = "kube-controller-manager";
@@ -19,15 +19,16 @@ const REPORTER: &str = "kubelet";
 const SERVED: Duration = Duration::from_secs(60);
 
 /// The API of one kind.
-pub(crate) struct Api {
+#[expect(missing_debug_implementations, reason = "a client has none")]
+pub struct Api {
     client: Client,
     /// The kind.
-    pub(crate) kind: Kind,
+    pub kind: Kind,
 }
 
 impl Api {
     /// Makes the namespaces and the definition of the custom resource.
-    pub(crate) async fn prepare(client: Client, kind: Kind) -> Result<Self> {
+    pub async fn prepare(client: Client, kind: Kind) -> Result<Self> {
         let api = Self { client, kind };
         for index in 0..NAMESPACES {
             let body = json!({ "metadata": { "name": namespace(index) } });
@@ -42,7 +43,7 @@ impl Api {
     }
 
     /// Creates an object so that it has its defaults and managedFields, and returns what became of it.
-    pub(crate) async fn create(&self, index: usize) -> Result<Value> {
+    pub async fn create(&self, index: usize) -> Result<Value> {
         let path = format!("{}?fieldManager={CREATOR}", self.collection_of(&namespace(index)));
         self.send(Method::POST, &path, &object(self.kind, index, 0)).await?;
         let path = format!("{}/status?fieldManager={REPORTER}", self.path(index));
@@ -50,21 +51,21 @@ impl Api {
     }
 
     /// One object.
-    pub(crate) async fn get(&self, index: usize) -> Result<Value> {
+    pub async fn get(&self, index: usize) -> Result<Value> {
         self.send(Method::GET, &self.path(index), &Value::Null).await
     }
 
     /// The newest resource version.
-    pub(crate) async fn version(&self) -> Result<String> {
+    pub async fn version(&self) -> Result<String> {
         let list = self.send(Method::GET, &format!("{}?limit=1", self.collection()), &Value::Null).await?;
         let version = list.pointer("/metadata/resourceVersion").and_then(Value::as_str);
         Ok(version.context("a list without version")?.to_owned())
     }
 
     /// Makes sure that a watch from this version is answered with 410.
-    pub(crate) async fn expect_expired(&self, version: &str) -> Result<()> {
+    pub async fn expect_expired(&self, version: &str) -> Result<()> {
         let path = format!("{}?watch=1&timeoutSeconds=2&resourceVersion={version}", self.collection());
-        match self.text(Method::GET, &path, &Value::Null).await {
+        match send(&self.client, Method::GET, &path, &Value::Null).await {
             // As an event of the watch, or as its answer.
             Ok(events) if events.contains("\"code\":410") => Ok(()),
             Err(error) if format!("{error:#}").contains("410") => Ok(()),
@@ -74,7 +75,7 @@ impl Api {
     }
 
     /// Waits until the server lists the kind from its watch cache.
-    pub(crate) async fn await_served(&self) -> Result<()> {
+    pub async fn await_served(&self) -> Result<()> {
         let path = format!("{}?limit=1&resourceVersion=0", self.collection());
         let deadline = Instant::now() + SERVED;
         loop {
@@ -105,14 +106,15 @@ impl Api {
     }
 
     async fn send(&self, method: Method, path: &str, body: &Value) -> Result<Value> {
-        Ok(serde_json::from_str(&self.text(method, path, body).await?)?)
+        Ok(serde_json::from_str(&send(&self.client, method, path, body).await?)?)
     }
+}
 
-    async fn text(&self, method: Method, path: &str, body: &Value) -> Result<String> {
-        let media = if method == Method::PATCH { "application/merge-patch+json" } else { "application/json" };
-        let body = if body.is_null() { Vec::new() } else { serde_json::to_vec(body)? };
-        let what = format!("{method} {path}");
-        let request = Request::builder().method(method).uri(path).header("content-type", media).body(body)?;
-        self.client.request_text(request).await.context(what)
-    }
+/// Sends a request with a body, unless that is null, and returns that of the response.
+pub async fn send(client: &Client, method: Method, path: &str, body: &Value) -> Result<String> {
+    let media = if method == Method::PATCH { "application/merge-patch+json" } else { "application/json" };
+    let body = if body.is_null() { Vec::new() } else { serde_json::to_vec(body)? };
+    let what = format!("{method} {path}");
+    let request = Request::builder().method(method).uri(path).header("content-type", media).body(body)?;
+    client.request_text(request).await.context(what)
 }
