@@ -44,6 +44,7 @@
 //! is the shortest example.
 
 mod api;
+mod comparison;
 pub mod console;
 pub mod document;
 mod etcd;
@@ -59,6 +60,7 @@ mod widget;
 mod wiki;
 
 pub use api::{Api, send};
+pub use comparison::{Program, compare, median};
 pub use etcd::Etcd;
 pub use flags::{Flags, Kind, client, config};
 pub use held::longest_held;

@@ -14,7 +14,7 @@ use http::{Request, header};
 use http_body_util::{BodyExt as _, Full};
 use hyper::client::conn::http1::{self, SendRequest};
 use hyper_util::rt::TokioIo;
-use kooper_bench::{Kind, Running, Usage, document};
+use kooper_bench::{Kind, Program, Running, Usage, compare, document};
 use serde_json::{Value, json};
 use tokio::net::TcpStream;
 use tokio::task::JoinSet;
@@ -54,7 +54,6 @@ struct Arguments {
 }
 
 /// What one load has cost.
-#[derive(Clone, Copy, Default)]
 struct Load {
     per_second: f64,
     /// CPU time of the server for each request, in µs.
@@ -62,20 +61,6 @@ struct Load {
     /// In ms.
     p50: f64,
     p99: f64,
-}
-
-/// One program in one round.
-#[derive(Clone, Copy, Default)]
-struct Measured {
-    paced: Load,
-    saturated: Load,
-    /// In MB.
-    peak: f64,
-}
-
-struct Program {
-    name: &'static str,
-    command: PathBuf,
 }
 
 /// What is sent.
@@ -119,37 +104,18 @@ async fn measure(arguments: &Arguments, folder: &Path) -> Result<()> {
     let rate = arguments.rate;
     for scenario in &scenarios {
         let size = scenario.bodies.iter().map(Bytes::len).sum::<usize>() / OBJECTS;
-        println!(
-            "\n| {}, {size} bytes | CPU at {rate}/s, µs | p50, ms | p99, ms | requests/s, saturated | CPU, saturated, µs | peak RSS, MB |",
-            scenario.name
-        );
-        println!("|---|--:|--:|--:|--:|--:|--:|");
-        let mut rounds = [Vec::new(), Vec::new()];
-        for round in 0..arguments.rounds {
-            for turn in 0..2 {
-                let at = (round + turn) % 2;
-                let measured = one(&programs[at], folder, &connector, scenario, arguments);
-                rounds[at].push(measured.await.with_context(|| programs[at].name)?);
-            }
-        }
-        let [before, ours] = rounds.map(|rounds| medians(&rounds));
-        for (program, measured) in programs.iter().zip([before, ours]) {
-            let Measured { paced, saturated, peak } = measured;
-            println!(
-                "| {} | {:.0} | {:.2} | {:.2} | {:.0} | {:.0} | {peak:.1} |",
-                program.name, paced.cpu, paced.p50, paced.p99, saturated.per_second, saturated.cpu
-            );
-        }
-        let ratio = |of: fn(&Measured) -> f64| of(&ours) / of(&before);
-        println!(
-            "| ratio | {:.2}× | {:.2}× | {:.2}× | {:.2}× | {:.2}× | {:.2}× |",
-            ratio(|one| one.paced.cpu),
-            ratio(|one| one.paced.p50),
-            ratio(|one| one.paced.p99),
-            ratio(|one| one.saturated.per_second),
-            ratio(|one| one.saturated.cpu),
-            ratio(|one| one.peak)
-        );
+        let title = format!("{}, {size} bytes", scenario.name);
+        let paced = format!("CPU at {rate}/s, µs");
+        let columns = [
+            (&*paced, 0),
+            ("p50, ms", 2),
+            ("p99, ms", 2),
+            ("requests/s, saturated", 0),
+            ("CPU, saturated, µs", 0),
+            ("peak RSS, MB", 1),
+        ];
+        let measure = async |program: &Program| one(program, folder, &connector, scenario, arguments).await;
+        compare(&title, columns, &programs, arguments.rounds, measure).await?;
     }
     Ok(())
 }
@@ -200,13 +166,14 @@ fn fields(value: &Value) -> Value {
     }
 }
 
+/// The columns of the table for one program in one round.
 async fn one(
     program: &Program,
     folder: &Path,
     connector: &TlsConnector,
     scenario: &Scenario,
     arguments: &Arguments,
-) -> Result<Measured> {
+) -> Result<[f64; 6]> {
     let port = TcpListener::bind((ADDRESS, 0))?.local_addr()?.port();
     let mut command = Command::new(&program.command);
     command.args(["--certificates".as_ref(), folder.as_os_str()]).args(["--port", &port.to_string()]);
@@ -224,7 +191,7 @@ async fn one(
     load(&server, &scenario.bodies, usage, SATURATING, None, within / 5).await?;
     let paced = load(&server, &scenario.bodies, usage, PACED, Some(arguments.rate), within).await?;
     let saturated = load(&server, &scenario.bodies, usage, SATURATING, None, within).await?;
-    Ok(Measured { paced, saturated, peak: usage.peak()? })
+    Ok([paced.cpu, paced.p50, paced.p99, saturated.per_second, saturated.cpu, usage.peak()?])
 }
 
 struct Server {
@@ -308,27 +275,4 @@ async fn load(
         p50: millis(500),
         p99: millis(990),
     })
-}
-
-fn medians(rounds: &[Measured]) -> Measured {
-    let median = |of: fn(&Measured) -> f64| {
-        let mut all: Vec<_> = rounds.iter().map(of).collect();
-        all.sort_unstable_by(f64::total_cmp);
-        all[all.len() / 2]
-    };
-    Measured {
-        paced: Load {
-            per_second: median(|one| one.paced.per_second),
-            cpu: median(|one| one.paced.cpu),
-            p50: median(|one| one.paced.p50),
-            p99: median(|one| one.paced.p99),
-        },
-        saturated: Load {
-            per_second: median(|one| one.saturated.per_second),
-            cpu: median(|one| one.saturated.cpu),
-            p50: median(|one| one.saturated.p50),
-            p99: median(|one| one.saturated.p99),
-        },
-        peak: median(|one| one.peak),
-    }
 }

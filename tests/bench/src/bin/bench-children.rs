@@ -18,7 +18,7 @@ use kooper::handler::Handler;
 use kooper::plan::Plan;
 use kooper::testing::Cluster;
 use kooper::{Action, BoxError, KindExt as _};
-use kooper_bench::{Running, Usage, Wiki, client, wiki_children};
+use kooper_bench::{Program, Running, Usage, Wiki, client, wiki_children};
 use kooper_tests::control_plane::ControlPlane;
 use kube::api::{Api, ListParams, Patch, PatchParams, PostParams};
 use kube::{Client, CustomResourceExt as _, ResourceExt as _};
@@ -143,63 +143,23 @@ async fn pass(count: u32) -> Result<()> {
     running.stop().await.map_err(boxed)
 }
 
-struct Program {
-    name: &'static str,
-    command: PathBuf,
-}
-
-/// One program in one round.
-#[derive(Clone, Copy)]
-struct Measured {
-    /// Until all owners were ready, in seconds, and the CPU time until then.
-    start: f64,
-    start_cpu: f64,
-    /// CPU time for a reconciliation in the steady state, in µs.
-    cpu: f64,
-    /// The requests in the steady state, of the watches too.
-    requests: f64,
-    /// The resident size afterwards, and the largest one, in MB.
-    resident: f64,
-    peak: f64,
-}
-
 async fn compare(comparing: &Comparing) -> Result<()> {
     let programs = [
         Program { name: "controller-runtime", command: comparing.peers.join("children") },
         Program { name: "Kooper", command: comparing.binaries.join("bench-wiki") },
     ];
-    let mut rounds = [Vec::new(), Vec::new()];
-    for round in 0..comparing.rounds {
-        for turn in 0..2 {
-            let at = (round + turn) % 2;
-            let measured = one(&programs[at], comparing).await.with_context(|| programs[at].name)?;
-            rounds[at].push(measured);
-        }
-    }
     let Comparing { owners, resync, .. } = comparing;
-    println!(
-        "\n| {owners} owners with six children each, reconciled every {resync} s | start, s | CPU of the start, s | CPU of a reconciliation, µs | requests, steady | RSS, MB | peak RSS, MB |"
-    );
-    println!("|---|--:|--:|--:|--:|--:|--:|");
-    let fields: [fn(&Measured) -> f64; 6] =
-        [|one| one.start, |one| one.start_cpu, |one| one.cpu, |one| one.requests, |one| one.resident, |one| one.peak];
-    let [before, ours] = rounds.map(|rounds| fields.map(|field| median(&rounds, field)));
-    for (program, values) in programs.iter().zip([before, ours]) {
-        let [start, start_cpu, cpu, requests, resident, peak] = values;
-        println!(
-            "| {} | {start:.1} | {start_cpu:.1} | {cpu:.0} | {requests:.0} | {resident:.1} | {peak:.1} |",
-            program.name
-        );
-    }
-    let ratios: Vec<_> = before.iter().zip(ours).map(|(before, ours)| format!("{:.2}×", ours / before)).collect();
-    println!("| ratio | {} |", ratios.join(" | "));
-    Ok(())
-}
-
-fn median(rounds: &[Measured], field: fn(&Measured) -> f64) -> f64 {
-    let mut all: Vec<_> = rounds.iter().map(field).collect();
-    all.sort_unstable_by(f64::total_cmp);
-    all[all.len() / 2]
+    let title = format!("{owners} owners with six children each, reconciled every {resync} s");
+    let columns = [
+        ("start, s", 1),
+        ("CPU of the start, s", 1),
+        ("CPU of a reconciliation, µs", 0),
+        ("requests, steady", 0),
+        ("RSS, MB", 1),
+        ("peak RSS, MB", 1),
+    ];
+    let measure = async |program: &Program| one(program, comparing).await;
+    kooper_bench::compare(&title, columns, &programs, comparing.rounds, measure).await
 }
 
 /// An API server with wikis that have no children yet.
@@ -220,8 +180,8 @@ async fn plane_with_wikis(owners: usize) -> Result<(ControlPlane, Client, Api<Wi
     Ok((plane, client, wikis))
 }
 
-/// Each program gets an API server of its own, and makes its children there.
-async fn one(program: &Program, comparing: &Comparing) -> Result<Measured> {
+/// The columns of the table for one program in one round. It gets an API server of its own, and makes its children there.
+async fn one(program: &Program, comparing: &Comparing) -> Result<[f64; 6]> {
     let (plane, client, wikis) = plane_with_wikis(comparing.owners).await?;
 
     let begun = Instant::now();
@@ -248,7 +208,7 @@ async fn one(program: &Program, comparing: &Comparing) -> Result<Measured> {
     let reconciliations =
         f64::from(u32::try_from(comparing.owners)?) * f64::from(comparing.seconds) / f64::from(comparing.resync);
     let cpu = cpu.as_secs_f64() * 1e6 / reconciliations;
-    Ok(Measured { start, start_cpu, cpu, requests: requests.into(), resident, peak })
+    Ok([start, start_cpu, cpu, requests.into(), resident, peak])
 }
 
 /// The versions of one operator, one after the other.

@@ -12,7 +12,7 @@ use futures_util::{AsyncBufReadExt as _, StreamExt as _, TryStreamExt as _};
 use http::Request;
 use k8s_openapi::api::core::v1::Namespace;
 use kooper_apiserver::ApiServer;
-use kooper_bench::{Usage, client};
+use kooper_bench::{Usage, client, median};
 use kube::{Api, Client};
 use serde_json::{Value, json};
 use tokio::runtime::Builder;
@@ -101,10 +101,10 @@ async fn start() -> Result<()> {
     let before = usage.resident()?;
     let mut times = Vec::new();
     for _ in 0..MORE {
-        times.push(ready(&mut servers).await?);
+        times.push(millis(ready(&mut servers).await?));
     }
     let each = (usage.resident()? - before) / f64::from(MORE);
-    println!("{:.1}\n{:.1}\n{before:.1}\n{each:.2}", millis(first), millis(median(times)));
+    println!("{:.1}\n{:.1}\n{before:.1}\n{each:.2}", millis(first), median(times));
     Ok(())
 }
 
@@ -370,13 +370,6 @@ async fn many_pods(kubeconfig: &Path, pid: u32, pods: usize) -> Result<()> {
 /// The CPU time that processes have spent.
 fn cpu(pids: &[u32]) -> Result<Duration> {
     pids.iter().map(|pid| Usage::of(*pid).cpu()).sum()
-}
-
-/// The one in the middle.
-fn median<T: PartialOrd + Copy>(values: impl IntoIterator<Item = T>) -> T {
-    let mut values: Vec<_> = values.into_iter().collect();
-    values.sort_by(|one, other| one.partial_cmp(other).unwrap_or(std::cmp::Ordering::Equal));
-    values[values.len() / 2]
 }
 
 fn millis(time: Duration) -> f64 {

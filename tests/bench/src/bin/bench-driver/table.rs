@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use kooper_bench::{Kind, Report};
+use kooper_bench::{Kind, Report, median};
 
 use crate::program::Program;
 use crate::sample::{Sample, Stage};
@@ -106,13 +106,7 @@ impl Spread {
     fn of(mut values: Vec<f64>) -> Option<Self> {
         values.sort_by(f64::total_cmp);
         let (lowest, highest) = (*values.first()?, *values.last()?);
-        let half = values.len() / 2;
-        let above = *values.get(half)?;
-        let median = match half.checked_sub(1).and_then(|below| values.get(below)) {
-            Some(below) if values.len().is_multiple_of(2) => f64::midpoint(*below, above),
-            _ => above,
-        };
-        Some(Self { lowest, median, highest, runs: values.len() })
+        Some(Self { lowest, median: median(values.iter().copied()), highest, runs: values.len() })
     }
 
     fn show(&self, digits: usize) -> String {

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context as _, Result, bail};
 use clap::{Parser, Subcommand, ValueEnum};
-use kooper_bench::{Etcd, Proxy, Usage};
+use kooper_bench::{Etcd, Proxy, Usage, median};
 use kooper_tests::control_plane::ControlPlane;
 use parking_lot::Mutex;
 use tokio::runtime::Runtime;
@@ -291,13 +291,6 @@ fn mean_cpu(replicas: &[Replica]) -> Result<f64> {
 /// The calls of all replicas.
 fn calls(counts: &[Counts]) -> usize {
     counts.iter().map(|one| one.calls).sum()
-}
-
-/// The median of some values.
-fn median(values: impl Iterator<Item = f64>) -> f64 {
-    let mut all: Vec<f64> = values.collect();
-    all.sort_unstable_by(f64::total_cmp);
-    (all[(all.len() - 1) / 2] + all[all.len() / 2]) / 2.0
 }
 
 /// A row of the table.
