@@ -15,7 +15,7 @@ use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kooper::capability::{All, Subset};
 use kooper::metrics::Prometheus;
 use kooper::{CancellationToken, Controller, Health, KindExt, Operator, Reader, prometheus};
-use kooper_bench::Usage;
+use kooper_bench::{Usage, metric};
 use kube::Client;
 use kube::api::{Api, PostParams};
 use kube::core::metadata::PartialObjectMeta;
@@ -136,17 +136,12 @@ async fn hold(client: Client, form: Form) -> anyhow::Result<()> {
     while health.ready().is_err() {
         sleep(Duration::from_millis(10)).await;
     }
-    let read = |name: &str| {
-        let families = registry.gather();
-        let family = families.iter().find(|family| family.name() == name);
-        family
-            .map_or(0.0, |family| family.get_metric().iter().map(|metric| metric.get_gauge().get_value()).sum::<f64>())
-    };
+    let families = registry.gather();
     let usage = Usage::of(process::id());
     println!(
         "{form:?}: {} objects, {} bytes in the store, {:.1} MB resident, {:.1} MB at most",
-        read("kooper_store_objects"),
-        read("kooper_store_bytes"),
+        metric(&families, "kooper_store_objects"),
+        metric(&families, "kooper_store_bytes"),
         usage.resident()?,
         usage.peak()?,
     );

@@ -22,7 +22,7 @@ use kooper::metrics::Prometheus;
 use kooper::retriever::{RetrieveError, channel, fixed};
 use kooper::{CancellationToken, Controller, Operator, Reader, prometheus};
 use kooper::{Health, KindExt};
-use kooper_bench::{Usage, longest_held};
+use kooper_bench::{Usage, longest_held, metric};
 use kooper_tests::control_plane::ControlPlane;
 use kube::Client;
 use kube::client::Body;
@@ -108,11 +108,7 @@ async fn many_objects(objects: usize) -> anyhow::Result<()> {
     let operator = Operator::builder().program("bench").client(client).metrics(metrics).health(health);
     let operator = operator.controller(controller).build()?;
     let stop = CancellationToken::new();
-    let metric = |name: &str| {
-        let text = prometheus::TextEncoder::new().encode_to_string(&registry.gather()).unwrap_or_default();
-        let line = text.lines().find(|line| line.starts_with(name) && line.contains("scale")).map(str::to_owned);
-        line.and_then(|line| line.rsplit(' ').next()?.parse::<f64>().ok()).unwrap_or_default()
-    };
+    let metric = |name: &str| metric(&registry.gather(), name);
 
     println!("{objects} objects; MB are 10⁶ bytes\n");
     println!("| step | wall, s | CPU, s | longest lock, ms of CPU | RSS, MB |\n|---|--:|--:|--:|--:|");

@@ -23,7 +23,7 @@ use kooper::retriever::{ApiRetriever, Scope};
 use kooper::{CancellationToken, Controller, Operator};
 use kooper_apiserver::ApiServer;
 use kooper_bench::document::{WORKLOADS, stored};
-use kooper_bench::{Api, Kind};
+use kooper_bench::{Api, Kind, metric};
 use kooper_protobuf::List;
 use kube::Client;
 use kube::client::Body;
@@ -132,17 +132,12 @@ async fn in_store(templates: &[Value], owners: usize) -> Result<f64> {
         .metrics(Arc::new(Prometheus::new(&registry)?))
         .controller(Controller::builder::<Pod>("typed").retriever(retriever).handler(async || {}).build()?)
         .build()?;
-    let metric = |name: &str| {
-        let families = registry.gather();
-        let family = families.iter().find(|family| family.name() == name);
-        family.map_or(0.0, |family| family.get_metric().iter().map(|one| one.get_gauge().get_value()).sum())
-    };
     let stop = CancellationToken::new();
     let running = tokio::spawn(operator.run(stop.clone()));
-    while metric("kooper_store_objects") < STORED as f64 {
+    while metric(&registry.gather(), "kooper_store_objects") < STORED as f64 {
         sleep(Duration::from_millis(10)).await;
     }
-    let bytes = metric("kooper_store_bytes") / STORED as f64;
+    let bytes = metric(&registry.gather(), "kooper_store_bytes") / STORED as f64;
     stop.cancel();
     running.await??;
     Ok(bytes)

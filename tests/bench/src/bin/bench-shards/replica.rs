@@ -12,10 +12,9 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use kooper::metrics::Prometheus;
 use kooper::prelude::OwnedApplier;
 use kooper::prometheus::Registry;
-use kooper::prometheus::proto::MetricFamily;
 use kooper::shards::Shards;
 use kooper::{CancellationToken, Controller, Operator};
-use kooper_bench::Widget;
+use kooper_bench::{Widget, metric};
 use serde::{Deserialize, Serialize};
 use tokio::time::sleep;
 
@@ -117,12 +116,13 @@ pub(crate) async fn run(arguments: Arguments) -> Result<()> {
         loop {
             // They are gathered once: that takes as long as some changes.
             let families = registry.gather();
+            let sum = |name| metric(&families, name) as usize;
             let counts = Counts {
-                shards: sum(&families, "kooper_shards_owned"),
-                objects: sum(&families, "kooper_store_objects"),
-                bytes: sum(&families, "kooper_store_bytes"),
+                shards: sum("kooper_shards_owned"),
+                objects: sum("kooper_store_objects"),
+                bytes: sum("kooper_store_bytes"),
                 calls: calls.load(Ordering::Relaxed),
-                requests: sum(&families, "rest_client_requests_total"),
+                requests: sum("rest_client_requests_total"),
             };
             print(&Line::Counts(counts));
             sleep(REPORT).await;
@@ -136,11 +136,4 @@ pub(crate) async fn run(arguments: Arguments) -> Result<()> {
 
 fn print(line: &Line) {
     println!("{}", serde_json::to_string(line).unwrap_or_default());
-}
-
-fn sum(families: &[MetricFamily], name: &str) -> usize {
-    let family = families.iter().find(|family| family.name() == name);
-    family.map_or(0.0, |family| {
-        family.get_metric().iter().map(|metric| metric.get_gauge().get_value() + metric.get_counter().get_value()).sum()
-    }) as usize
 }
