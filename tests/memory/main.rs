@@ -1,7 +1,6 @@
 //! The memory that is left of keys and objects that came and went. The allocator counts, so this is a binary of its own
 //! with one test.
 
-use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -12,34 +11,10 @@ use kooper::queue::{Lane, QueueOptions, WorkQueue};
 use kooper::retriever::Sender;
 use kooper::retriever::channel;
 use kooper::{BoxError, CancellationToken, Operator, Reason};
-
-/// The system's allocator, with the number of bytes that live.
-struct Counting;
-
-static LIVE: AtomicUsize = AtomicUsize::new(0);
+use kooper_tests::allocator::{Counting, live};
 
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
-
-#[expect(unsafe_code, reason = "an allocator is unsafe; this one passes everything on")]
-// SAFETY: the system's allocator does the work, with the same arguments.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        LIVE.fetch_add(layout.size(), Ordering::Relaxed);
-        // SAFETY: the caller's contract is the same.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        LIVE.fetch_sub(layout.size(), Ordering::Relaxed);
-        // SAFETY: the caller's contract is the same.
-        unsafe { System.dealloc(pointer, layout) }
-    }
-}
-
-fn live() -> usize {
-    LIVE.load(Ordering::Relaxed)
-}
 
 /// A variable of the environment, or its default.
 fn number(name: &str, default: usize) -> usize {

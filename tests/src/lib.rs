@@ -2,6 +2,7 @@
 
 #![expect(clippy::must_use_candidate, reason = "most of these wait and assert: their values are a bonus")]
 
+pub mod allocator;
 pub mod control_plane;
 pub mod dev;
 pub mod faults;

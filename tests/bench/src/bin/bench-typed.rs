@@ -3,11 +3,9 @@
 //! The pods are those of the benchmark, with the defaults and the managed fields that an API server adds.
 //! `cargo run -p kooper-bench --bin bench-typed` prints the tables; no figure depends on the machine.
 
-use std::alloc::{GlobalAlloc, Layout, System};
 use std::convert::Infallible;
 use std::future::{pending, ready};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
@@ -25,6 +23,7 @@ use kooper_apiserver::ApiServer;
 use kooper_bench::document::{WORKLOADS, stored};
 use kooper_bench::{Api, Kind, metric};
 use kooper_protobuf::List;
+use kooper_tests::allocator::{Counting, allocations, live};
 use kube::Client;
 use kube::client::Body;
 use serde_json::{Value, json};
@@ -34,31 +33,8 @@ use tower::service_fn;
 /// Pods in the store, as many as in the benchmark.
 const STORED: usize = 20_000;
 
-/// The system's allocator, with the bytes that live and the allocations of all time.
-struct Counting;
-
-static LIVE: AtomicUsize = AtomicUsize::new(0);
-static ALLOCATIONS: AtomicUsize = AtomicUsize::new(0);
-
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
-
-#[expect(unsafe_code, reason = "an allocator is unsafe; this one passes everything on")]
-// SAFETY: the system's allocator does the work, with the same arguments.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        LIVE.fetch_add(layout.size(), Ordering::Relaxed);
-        ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
-        // SAFETY: the caller's contract is the same.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        LIVE.fetch_sub(layout.size(), Ordering::Relaxed);
-        // SAFETY: the caller's contract is the same.
-        unsafe { System.dealloc(pointer, layout) }
-    }
-}
 
 /// Sums over all pods.
 #[derive(Default)]
@@ -78,10 +54,10 @@ impl Sizes {
             let json = serde_json::to_vec(pod)?;
             sizes.json += json.len();
             sizes.protobuf += codec.encode(pod)?.len();
-            let (live, allocations) = (LIVE.load(Ordering::Relaxed), ALLOCATIONS.load(Ordering::Relaxed));
+            let before = (live(), allocations());
             let typed: Pod = serde_json::from_slice(&json)?;
-            sizes.typed += size_of_val(&typed) + LIVE.load(Ordering::Relaxed) - live;
-            sizes.allocations += ALLOCATIONS.load(Ordering::Relaxed) - allocations;
+            sizes.typed += size_of_val(&typed) + live() - before.0;
+            sizes.allocations += allocations() - before.1;
             ensure!(typed.status.is_some(), "a pod without a status");
         }
         Ok(sizes)
