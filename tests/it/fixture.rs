@@ -1,7 +1,9 @@
 //! An operator in the test's process, without a server.
 
 use parking_lot::Mutex;
+use std::ffi::OsStr;
 use std::future::{Ready, ready};
+use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -207,4 +209,17 @@ pub(crate) fn with_name<T: Resource + Default>(name: &str) -> T {
     let mut object = T::default();
     object.meta_mut().name = Some(name.to_owned());
     object
+}
+
+/// Runs tests of this program in a process of their own, with flags and variables: whether all pass, and what is printed.
+pub(crate) fn run_tests(
+    names: &[impl AsRef<OsStr>],
+    flags: &[&str],
+    variables: &[(&str, impl AsRef<OsStr> + Copy)],
+) -> (bool, String) {
+    let mut command = Command::new(std::env::current_exe().expect("a test knows its program"));
+    let command = command.arg("--exact").args(flags).args(names).envs(variables.iter().copied());
+    let output = command.output().expect("it can be run");
+    let printed = [output.stdout, output.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).concat();
+    (output.status.success() && printed.contains(&format!("{} passed", names.len())), printed)
 }

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::panic::AssertUnwindSafe;
-use std::process::Command;
 use std::time::Duration;
 
 use futures_util::FutureExt as _;
@@ -13,13 +12,12 @@ use kooper::capability::PatchBody;
 use kooper::kube;
 use kooper::prelude::*;
 use kooper::testing::Cluster;
-use kooper_tests::control_plane;
 use kube::{CustomResource, CustomResourceExt as _};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use crate::fixture::with_name;
+use crate::fixture::{run_tests, with_name};
 
 #[derive(CustomResource, Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[kube(group = "example.com", version = "v1", kind = "Shop", namespaced, status = "ShopStatus")]
@@ -278,21 +276,17 @@ async fn a_test_that_starts_its_cluster_may_fail() -> Result<()> {
     Ok(())
 }
 
-/// Runs one test of this file alone, and returns whether it passed and what it printed.
-fn alone(name: &str, set: &[(&str, &str)]) -> (bool, String) {
-    let program = std::env::current_exe().expect("a test knows its program");
-    let mut command = Command::new(program);
-    command.args(["--exact", "--nocapture", &format!("cluster::attribute::{name}")]).envs(set.iter().copied());
-    let output = command.output().expect("it can be run");
-    let printed = [output.stdout, output.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).concat();
-    assert!(printed.contains("running 1 test"), "{printed}");
-    (output.status.success(), printed)
+/// Runs one test of this file, which fails, and returns what it printed.
+fn failed(name: &str, seed: &str) -> String {
+    let set = [("KOOPER_FAIL", "1"), ("KOOPER_SEED", seed)];
+    let (passed, printed) = run_tests(&[format!("cluster::attribute::{name}")], &["--nocapture"], &set);
+    assert!(!passed && printed.contains("running 1 test"), "{printed}");
+    printed
 }
 
 #[test]
 fn a_failed_test_shows_the_last_requests_and_the_seed() {
-    let (passed, printed) = alone("a_test_may_fail", &[("KOOPER_FAIL", "1"), ("KOOPER_SEED", "7")]);
-    assert!(!passed);
+    let printed = failed("a_test_may_fail", "7");
     for part in [
         "not met within 300ms",
         "the Shop `default/corner` is:",
@@ -302,26 +296,11 @@ fn a_failed_test_shows_the_last_requests_and_the_seed() {
     ] {
         assert!(printed.contains(part), "{part}\n{printed}");
     }
-    let (passed, printed) =
-        alone("a_test_that_starts_its_cluster_may_fail", &[("KOOPER_FAIL", "1"), ("KOOPER_SEED", "8")]);
-    assert!(!passed);
+    let printed = failed("a_test_that_starts_its_cluster_may_fail", "8");
     for part in ["there is no ConfigMap", "  get secrets default/corner-key by ", ": 503, injected", "injected, seed 8"]
     {
         assert_eq!(printed.matches(part).count(), 1, "{part}\n{printed}");
     }
-}
-
-#[test]
-fn the_same_tests_run_on_the_real_server() {
-    let Some(assets) = control_plane::assets() else { return };
-    let set = [("KOOPER_TEST_SERVER", "real"), ("KUBEBUILDER_ASSETS", assets.to_str().expect("a path in UTF-8"))];
-    for name in ["a_shop_opens_and_closes", "a_wait_that_fails_names_its_line_and_shows_what_is_there"] {
-        let (passed, printed) = alone(name, &set);
-        assert!(passed, "{printed}");
-        assert!(!printed.contains("skipped:"), "{printed}");
-    }
-    let (passed, printed) = alone("a_child_is_applied_again_after_a_fault", &set);
-    assert!(passed && printed.contains("skipped: the real server injects no faults"), "{printed}");
 }
 
 #[kooper::test(start_paused = true)]

@@ -5,7 +5,6 @@ mod refusals;
 mod trouble;
 
 use std::collections::BTreeMap;
-use std::process::Command;
 use std::time::Duration;
 
 use k8s_openapi::api::apps::v1::Deployment;
@@ -22,7 +21,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{from_value, json};
 
-use crate::fixture::{eventually, run_with, with_name};
+use crate::fixture::{eventually, run_tests, run_with, with_name};
 
 #[derive(CustomResource, Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[kube(group = "children.example.com", version = "v1", kind = "Shop", namespaced, status = "ShopStatus")]
@@ -299,12 +298,17 @@ fn the_same_holds_on_the_real_server() {
         "losses::two_children_of_one_name_fail_their_slot",
         "losses::a_child_that_does_not_decode_holds_up_its_own_slot_and_no_deletion",
     ];
-    let program = std::env::current_exe().expect("a test knows its program");
-    let mut command = Command::new(program);
-    // They wait more than they compute.
-    command.args(["--exact", "--test-threads=16"]).args(tests.map(|name| format!("cluster::children::{name}")));
-    let output = command.env("KOOPER_TEST_SERVER", "real").env("KUBEBUILDER_ASSETS", assets).output();
-    let output = output.expect("it can be run");
-    let printed = [output.stdout, output.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).concat();
-    assert!(output.status.success() && printed.contains("16 passed"), "{printed}");
+    let others = [
+        "attribute::a_shop_opens_and_closes",
+        "attribute::a_wait_that_fails_names_its_line_and_shows_what_is_there",
+        // It is skipped.
+        "attribute::a_child_is_applied_again_after_a_fault",
+    ];
+    let tests = tests.map(|name| format!("children::{name}")).into_iter().chain(others.map(str::to_owned));
+    let tests: Vec<_> = tests.map(|name| format!("cluster::{name}")).collect();
+    let set = [("KOOPER_TEST_SERVER", "real"), ("KUBEBUILDER_ASSETS", assets.to_str().expect("a path in UTF-8"))];
+    // They share the server, and wait more than they compute.
+    let (passed, printed) = run_tests(&tests, &["--nocapture", "--test-threads=16"], &set);
+    let skipped = |why: &str| printed.matches(&*format!("skipped: {why}")).count();
+    assert!(passed && skipped("") == 1 && skipped("the real server injects no faults") == 1, "{printed}");
 }

@@ -7,7 +7,6 @@ mod shop;
 mod verdicts;
 
 use parking_lot::Mutex;
-use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
@@ -17,6 +16,7 @@ use kooper::controller::Task;
 use kooper::testing::{Cluster, Exploration, Explored, Finding, Oracle};
 use tokio::runtime::Runtime;
 
+use crate::fixture::run_tests;
 use mutants::Mutant;
 use shop::{Scenario, shop};
 
@@ -119,10 +119,8 @@ fn a_finding_names_the_crash_and_the_field_and_its_file_replays_it_alone() {
         assert_eq!(runs.load(Ordering::Relaxed), 3);
         return;
     }
-    let mut again = Command::new(std::env::current_exe().unwrap());
-    let again = again.args([REPLAYED, "--exact", "--nocapture"]).env("KOOPER_REPLAY", file).output().unwrap();
-    let text = String::from_utf8_lossy(&again.stdout) + String::from_utf8_lossy(&again.stderr);
-    assert!(again.status.success() && text.contains("1 passed"), "{text}");
+    let (passed, text) = run_tests(&[REPLAYED], &["--nocapture"], &[("KOOPER_REPLAY", file)]);
+    assert!(passed, "{text}");
     std::fs::remove_file(file).unwrap();
 }
 

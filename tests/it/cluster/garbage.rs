@@ -1,8 +1,6 @@
 //! Owners and dependents, and the end of namespaces: the same on the embedded server, on a real one with
 //! kube-controller-manager, and on a real one without.
 
-use std::process::Command;
-
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Pod, Secret};
@@ -14,6 +12,8 @@ use kooper::testing::Cluster;
 use kooper_tests::control_plane;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
+
+use crate::fixture::run_tests;
 
 fn object<T: DeserializeOwned>(value: Value) -> T {
     serde_json::from_value(value).unwrap()
@@ -298,12 +298,9 @@ fn the_same_holds_on_the_real_server_with_and_without_its_controllers() {
         "a_namespace_that_is_deleted_in_the_foreground_ends_when_it_is_empty",
     ];
     for assets in [assets, &bare] {
-        let program = std::env::current_exe().expect("a test knows its program");
-        let mut command = Command::new(program);
-        command.arg("--exact").args(tests.map(|name| format!("cluster::garbage::{name}")));
-        let output = command.env("KOOPER_TEST_SERVER", "real").env("KUBEBUILDER_ASSETS", assets).output();
-        let output = output.expect("it can be run");
-        let printed = [output.stdout, output.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).concat();
-        assert!(output.status.success() && printed.contains("13 passed"), "{}\n{printed}", assets.display());
+        let assets = assets.to_str().expect("a path in UTF-8");
+        let set = [("KOOPER_TEST_SERVER", "real"), ("KUBEBUILDER_ASSETS", assets)];
+        let (passed, printed) = run_tests(&tests.map(|name| format!("cluster::garbage::{name}")), &[], &set);
+        assert!(passed, "{assets}\n{printed}");
     }
 }

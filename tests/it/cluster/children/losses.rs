@@ -93,18 +93,15 @@ fn is(status: &'static str, part: &'static str) -> impl Fn(&Vault) -> bool {
 }
 
 /// Runs the controller, where locks are of another operator.
-async fn run(cluster: Cluster) -> Result<(Cluster, Running)> {
-    // The real server takes its time on a busy machine.
-    let cluster = cluster.with_timeout(Duration::from_secs(60));
+async fn run(cluster: &Cluster) -> Result<Running> {
     cluster.install_crd(&Lock::crd()).await?;
     cluster.install_crd(&Vault::crd()).await?;
-    let running = cluster.run([vaults::controller()?]).await?;
-    Ok((cluster, running))
+    cluster.run([vaults::controller()?]).await
 }
 
 #[kooper::test]
 async fn an_object_that_is_adopted_once_gets_an_owner_and_keeps_what_it_holds(cluster: Cluster) -> Result<()> {
-    let (cluster, running) = run(cluster).await?;
+    let running = run(&cluster).await?;
     let theirs =
         json!({"metadata": {"name": "bank-password", "labels": {"app": "bank"}}, "stringData": {"password": "real"}});
     let theirs = cluster.create(&from_value::<Secret>(theirs)?).await?;
@@ -127,7 +124,7 @@ async fn an_object_that_is_adopted_once_gets_an_owner_and_keeps_what_it_holds(cl
 
 #[kooper::test]
 async fn two_children_of_one_name_fail_their_slot(cluster: Cluster) -> Result<()> {
-    let (cluster, running) = run(cluster).await?;
+    let running = run(&cluster).await?;
     let vault = cluster.create(&vault(&["a", "b", "a"])).await?;
     cluster.wait(&vault, is("False", "/a` is also a child of another slot, or returned twice")).await;
     assert!(cluster.get::<ConfigMap>("b").await?.is_none(), "none of them is applied");
@@ -137,7 +134,7 @@ async fn two_children_of_one_name_fail_their_slot(cluster: Cluster) -> Result<()
 
 #[kooper::test]
 async fn a_child_that_does_not_decode_holds_up_its_own_slot_and_no_deletion(cluster: Cluster) -> Result<()> {
-    let (cluster, running) = run(cluster).await?;
+    let running = run(&cluster).await?;
     let vault = cluster.create(&vault(&["a"])).await?;
     let vault = cluster.wait(&vault, is("True", "")).await;
     for name in ["bank-seal", "bank"] {

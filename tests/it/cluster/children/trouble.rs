@@ -129,11 +129,6 @@ fn is_not_ready(reason: &str, parts: &[&str]) -> impl Fn(&Stall) -> bool {
     }
 }
 
-/// The real server takes its time on a busy machine.
-fn patient(cluster: Cluster) -> Cluster {
-    cluster.with_timeout(Duration::from_secs(60))
-}
-
 async fn get<T: Kind>(cluster: &Cluster, name: &str) -> Result<T> {
     Ok(cluster.get(name).await?.ok_or_else(|| format!("there is no {} `{name}`", T::kind(&())))?)
 }
@@ -178,7 +173,6 @@ async fn left(cluster: &Cluster) -> Result<Vec<String>> {
 async fn a_child_is_created_when_those_before_it_are_ready_and_the_status_names_what_is_awaited(
     cluster: Cluster,
 ) -> Result<()> {
-    let cluster = patient(cluster);
     let stall = cluster.create(&stall("corner", true)).await?;
     cluster.wait(&stall, is_not_ready("ChildNotReady", &["waits for web: 0 of 1 are ready"])).await;
     let reconciling = get::<Stall>(&cluster, "corner").await?;
@@ -199,7 +193,6 @@ async fn a_child_is_created_when_those_before_it_are_ready_and_the_status_names_
 
 #[kooper::test(stalls)]
 async fn an_owner_that_is_deleted_while_it_is_created_leaves_no_child(cluster: Cluster) -> Result<()> {
-    let cluster = patient(cluster);
     let stall = cluster.create(&stall("corner", true)).await?;
     cluster.wait(&stall, is_not_ready("ChildNotReady", &["waits for web"])).await;
     cluster.delete(&stall).await?;
@@ -210,7 +203,6 @@ async fn an_owner_that_is_deleted_while_it_is_created_leaves_no_child(cluster: C
 
 #[kooper::test(stalls)]
 async fn an_owner_that_is_deleted_in_the_foreground_is_gone_with_a_warning(cluster: Cluster) -> Result<()> {
-    let cluster = patient(cluster);
     let stall = cluster.create(&stall("corner", false)).await?;
     cluster.wait(&stall, is_ready).await;
     delete(&cluster, &stall, PropagationPolicy::Foreground).await?;
@@ -222,7 +214,6 @@ async fn an_owner_that_is_deleted_in_the_foreground_is_gone_with_a_warning(clust
 
 #[kooper::test(stalls)]
 async fn the_children_of_an_owner_that_is_deleted_with_the_policy_orphan_are_kept(cluster: Cluster) -> Result<()> {
-    let cluster = patient(cluster);
     let stall = cluster.create(&stall("corner", false)).await?;
     cluster.wait(&stall, is_ready).await;
     delete(&cluster, &stall, PropagationPolicy::Orphan).await?;
@@ -237,7 +228,6 @@ async fn the_children_of_an_owner_that_is_deleted_with_the_policy_orphan_are_kep
 
 #[kooper::test(permits)]
 async fn a_cluster_scoped_child_has_no_owner_reference_and_is_deleted_with_its_owner(cluster: Cluster) -> Result<()> {
-    let cluster = patient(cluster);
     let stall = cluster.create(&stall("corner", false)).await?;
     cluster.wait(&stall, is_ready).await;
     let permit = get::<ClusterRole>(&cluster, &permit_of(&stall)).await?;
@@ -251,7 +241,6 @@ async fn a_cluster_scoped_child_has_no_owner_reference_and_is_deleted_with_its_o
 
 #[kooper::test(stalls)]
 async fn another_selector_stalls_the_owner_unless_the_child_is_recreated(cluster: Cluster) -> Result<()> {
-    let cluster = patient(cluster);
     let stall = cluster.create(&stall("corner", false)).await?;
     cluster.wait(&stall, is_ready).await;
     let [web, back] = ["corner-web", "corner-back"].map(|name| get::<Deployment>(&cluster, name));
@@ -275,7 +264,6 @@ async fn another_selector_stalls_the_owner_unless_the_child_is_recreated(cluster
 
 #[kooper::test(stalls)]
 async fn a_child_that_kubectl_edits_becomes_what_its_function_returns(cluster: Cluster) -> Result<()> {
-    let cluster = patient(cluster);
     let stall = cluster.create(&stall("corner", false)).await?;
     cluster.wait(&stall, is_ready).await;
     let before = get::<Deployment>(&cluster, "corner-web").await?;
@@ -297,7 +285,6 @@ async fn a_child_that_kubectl_edits_becomes_what_its_function_returns(cluster: C
 
 #[kooper::test(stalls)]
 async fn an_object_that_exists_is_adopted_if_the_slot_says_so_and_otherwise_left_alone(cluster: Cluster) -> Result<()> {
-    let cluster = patient(cluster);
     let stall = stall("corner", false);
     let (theirs, notes) = (cluster.create(&sign(&stall)?).await?, cluster.create(&notes(&stall)?).await?);
     let stall = cluster.create(&stall).await?;
@@ -319,7 +306,6 @@ async fn an_object_that_exists_is_adopted_if_the_slot_says_so_and_otherwise_left
 
 #[kooper::test(stalls)]
 async fn a_child_that_two_owners_name_belongs_to_the_first_until_that_one_is_gone(cluster: Cluster) -> Result<()> {
-    let cluster = patient(cluster);
     let first = cluster.create(&stall("first", false)).await?;
     cluster.wait(&first, is_ready).await;
     let shared = get::<ConfigMap>(&cluster, "first-sign").await?;
@@ -345,7 +331,6 @@ async fn a_child_that_two_owners_name_belongs_to_the_first_until_that_one_is_gon
 async fn children_of_slots_that_were_removed_are_pruned_unless_they_were_adopted_or_kept(
     cluster: Cluster,
 ) -> Result<()> {
-    let cluster = patient(cluster);
     cluster.install_crd(&Stall::crd()).await?;
     let stall = stall("corner", false);
     let notes = cluster.create(&notes(&stall)?).await?;

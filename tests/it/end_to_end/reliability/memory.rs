@@ -1,7 +1,6 @@
 //! Memory over an hour of changes, in a process of its own.
 
 use std::collections::VecDeque;
-use std::process::Command;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::ConfigMap;
@@ -9,7 +8,7 @@ use kooper::prelude::*;
 use kooper::retriever::channel;
 
 use super::{number, paused};
-use crate::fixture::{Start, config, eventually};
+use crate::fixture::{Start, config, eventually, run_tests};
 use crate::program::status_page::Page;
 
 const TEST: &str = "end_to_end::reliability::memory::memory_depends_on_the_objects_that_exist_and_not_on_what_happened";
@@ -89,9 +88,7 @@ fn memory_depends_on_the_objects_that_exist_and_not_on_what_happened() {
     if std::env::var_os(ALONE).is_some() {
         return paused(hour(super::objects(1_000), number("KOOPER_CHANGES", 50_000)));
     }
-    let mut alone = Command::new(std::env::current_exe().unwrap());
-    let ended = alone.args([TEST, "--exact", "--nocapture"]).env(ALONE, "1").output().unwrap();
-    let text = String::from_utf8_lossy(&ended.stdout) + String::from_utf8_lossy(&ended.stderr);
-    assert!(ended.status.success() && text.contains("1 passed"), "{text}");
+    let (passed, text) = run_tests(&[TEST], &["--nocapture"], &[(ALONE, "1")]);
+    assert!(passed, "{text}");
     println!("{text}");
 }
