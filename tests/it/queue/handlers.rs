@@ -7,7 +7,7 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kooper::prelude::*;
 use kooper::retriever::{channel, fixed};
-use kooper::{Action, Call, Controller, HandlerError};
+use kooper::{Call, Controller, HandlerError};
 use tokio::time::Instant;
 
 use crate::fixture::{Log, Start, builder, config, eventually, run_edited};
@@ -140,23 +140,6 @@ async fn an_error_with_a_delay_is_retried_after_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_handler_that_requests_a_requeue_is_called_again_in_time() {
-    let log = Log::default();
-    let seen = log.clone();
-    let _running = builder("poll")
-        .retriever(fixed([config("a", "1")]).unwrap())
-        .handler(move || {
-            seen.note("");
-            async { Action::requeue_after(Duration::from_secs(60)) }
-        })
-        .start();
-    let start = Instant::now();
-    eventually("ten calls", || log.count() == 10).await;
-    let took = start.elapsed().as_secs();
-    assert!((540..545).contains(&took), "{took} s");
-}
-
-#[tokio::test(start_paused = true)]
 async fn a_call_that_exceeds_its_timeout_is_cancelled_and_retried() {
     let log = Log::default();
     let running = builder("slow")
@@ -200,23 +183,6 @@ async fn no_two_workers_handle_the_same_key_at_once() {
     eventually("the last state", || log.lines().last().is_some_and(|value| value == "100")).await;
     assert!(log.count() < 40, "changes that arrive together are handled together");
     assert_eq!(running.metric("controller_runtime_reconcile_panics_total{controller=\"serial\"}"), Some(0.0));
-}
-
-#[tokio::test(start_paused = true)]
-async fn an_object_that_does_not_decode_is_reported_and_the_others_are_handled() {
-    let bad = serde_json::json!({"metadata": {"name": "poison", "namespace": "test"}, "data": 7});
-    let (retriever, events) = channel::<ConfigMap>((0..100).map(|n| config(&format!("o-{n}"), "1"))).unwrap();
-    events.add(&bad).unwrap();
-    let log = Log::default();
-    let running =
-        builder("poison").retriever(retriever).handler(log.noting(|object: Arc<ConfigMap>| object.name_any())).start();
-    let errors = "kooper_decode_errors_total{controller=\"poison\"}";
-    eventually("the good ones", || log.count() == 100).await;
-    eventually("the bad one counted", || running.metric(errors) == Some(1.0)).await;
-    tokio::time::sleep(Duration::from_secs(60)).await;
-    assert_eq!(running.metric(errors), Some(1.0), "it is not retried");
-    events.modify(&config("poison", "healed")).unwrap();
-    eventually("the healed one", || log.count() == 101).await;
 }
 
 #[tokio::test(start_paused = true)]

@@ -200,15 +200,18 @@ async fn a_failure_without_a_retry_is_not_counted_as_requeued_or_timed_in_the_qu
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_requested_requeue_is_not_counted_as_a_retry() {
+async fn a_requested_requeue_comes_in_time_and_is_not_counted_as_a_retry() {
     let log = Log::default();
     let seen = log.clone();
     let handler = move || {
         seen.note("");
-        async { Action::requeue_after(Duration::from_secs(1)) }
+        async { Action::requeue_after(Duration::from_secs(60)) }
     };
     let running = builder("requeued").retriever(fixed([config("a", "1")]).unwrap()).handler(handler).start();
+    let start = Instant::now();
     eventually("five calls", || log.count() == 5).await;
+    let took = start.elapsed().as_secs();
+    assert!((240..245).contains(&took), "{took} s");
     let queued = |requeue| {
         running
             .metric(&format!("kooper_controller_queued_events_total{{controller=\"requeued\",requeue=\"{requeue}\"}}"))

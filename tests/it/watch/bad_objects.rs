@@ -1,9 +1,7 @@
-//! Objects that cannot be decoded, and handlers that fail, beside valid ones, with a real API server.
+//! Objects that cannot be decoded, beside valid ones, with a real API server.
 
 use std::sync::Arc;
-use std::time::Duration;
 
-use k8s_openapi::api::core::v1::ConfigMap;
 use kooper::Controller;
 use kooper::prelude::*;
 use kooper_tests::control_plane::ControlPlane;
@@ -14,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::fixture::Start;
-use crate::live::{HandledStates, configmap, state};
+use crate::live::HandledStates;
 
 #[derive(CustomResource, Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[kube(group = "bad-objects.example.com", version = "v1", kind = "Shoe", namespaced)]
@@ -147,57 +145,4 @@ fn an_object_that_does_not_fit_the_type_gets_no_finalizer_and_keeps_an_existing_
     live.stop();
     let patch = r#"{"metadata":{"finalizers":null}}"#;
     cluster.must(&["-n", namespace, "patch", "boots", "good", "--type=merge", "--patch", patch]);
-}
-
-#[test]
-fn handlers_that_always_panic_hang_or_fail_do_not_block_other_objects() {
-    let namespace = "bad-handlers";
-    let bad = ["panics", "hangs", "fails"];
-    let good: Vec<_> = (0..20).map(|n| format!("good-{n}")).collect();
-    let all = |value: &str| {
-        let names = good.iter().map(String::as_str).chain(bad);
-        names.map(|name| configmap(namespace, name, value)).collect::<Vec<_>>()
-    };
-    let Some(cluster) = ControlPlane::shared_in(namespace, all("1")) else { return };
-
-    let seen = HandledStates::default();
-    let live = Controller::builder::<ConfigMap>("handlers")
-        .namespaces([namespace])
-        .resync(None)
-        .workers(2)
-        .timeout(Duration::from_millis(200))
-        .state(seen.clone())
-        .handler(async |object: Arc<ConfigMap>, seen: State<HandledStates>| {
-            let Some((name, value)) = state(&object) else { return Ok(()) };
-            match name {
-                _ if value == "healed" => {}
-                "panics" => panic!("out of milk"),
-                "hangs" => std::future::pending().await,
-                "fails" => return Err("never"),
-                _ => {}
-            }
-            seen.note(name, value);
-            Ok(())
-        })
-        .start_on(cluster);
-    seen.wait_for(&good.iter().map(|name| (name, "1")).collect::<Vec<_>>());
-    for series in [
-        "controller_runtime_reconcile_panics_total{controller=\"handlers\"}",
-        "kooper_handler_timeouts_total{controller=\"handlers\"}",
-        "controller_runtime_reconcile_errors_total{controller=\"handlers\"}",
-    ] {
-        live.wait_for_metric(series, |times| times >= 3.0);
-    }
-    assert!(live.is_alive());
-    live.wait_for_ready(true, &["ok"]);
-
-    cluster.apply(all("2"));
-    seen.wait_for(&good.iter().map(|name| (name, "2")).collect::<Vec<_>>());
-    assert!(bad.iter().all(|name| seen.of(name).is_none()));
-
-    // The failing objects are still retried.
-    cluster.apply(all("healed"));
-    seen.wait_for(&bad.map(|name| (name, "healed")));
-    seen.wait_for(&good.iter().map(|name| (name, "healed")).collect::<Vec<_>>());
-    live.stop();
 }
