@@ -11,12 +11,13 @@ use std::time::Duration;
 use futures_util::Stream;
 use http::header::CONTENT_TYPE;
 use http::{Request, Response, StatusCode};
-use k8s_openapi::api::core::v1::ConfigMap;
+use k8s_openapi::api::core::v1::{self, ConfigMap};
 use kooper::controller::{self, operator};
 use kooper::kube::Client;
 use kooper::kube::client::Body;
 use kooper::metrics::Prometheus;
 use kooper::retriever::{Event, ListRequest, Page, RetrieveError, Retriever, WatchRequest};
+use kooper::testing::Cluster;
 use kooper::{CancellationToken, Controller, Operator};
 use kooper::{Health, Kind, RunError};
 use kooper_tests::control_plane::ControlPlane;
@@ -146,6 +147,28 @@ pub(crate) async fn eventually(what: &str, holds: impl Fn() -> bool) {
         }
     };
     tokio::time::timeout(Duration::from_secs(3600), wait).await.unwrap_or_else(|_| panic!("never: {what}"));
+}
+
+/// The Kubernetes Events with this reason.
+pub(crate) async fn events(cluster: &Cluster, reason: &str) -> Vec<v1::Event> {
+    let events = cluster.list::<v1::Event>().await.expect("they can be listed");
+    events.into_iter().filter(|event| event.reason.as_deref() == Some(reason)).collect()
+}
+
+/// Waits until there are Kubernetes Events with this reason that are right.
+pub(crate) async fn wait_for_events(
+    cluster: &Cluster,
+    reason: &str,
+    right: impl Fn(&[v1::Event]) -> bool,
+) -> Vec<v1::Event> {
+    for _ in 0..2000 {
+        let events = events(cluster, reason).await;
+        if right(&events) {
+            return events;
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    panic!("no such Events: {:#?}", events(cluster, reason).await);
 }
 
 /// The notes of handlers, in order.

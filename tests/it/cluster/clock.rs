@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
-use k8s_openapi::api::events::v1::Event;
 use k8s_openapi::jiff::Timestamp;
 use kooper::Controller;
 use kooper::apiserver::faults::{Verb, WatchEvent};
@@ -16,7 +15,7 @@ use kooper::testing::Cluster;
 use serde_json::json;
 use tokio::time::{Instant, sleep};
 
-use crate::fixture::{Log, eventually, with_name};
+use crate::fixture::{Log, eventually, wait_for_events, with_name};
 
 const MINUTE: Duration = Duration::from_secs(60);
 const DAY: Duration = Duration::from_secs(86_400);
@@ -143,15 +142,7 @@ async fn the_server_and_the_controllers_write_the_time_of_the_test(cluster: Clus
     let passed = |from: Timestamp, to: Timestamp| to.duration_since(from).unsigned_abs();
     assert!(passed(created(&first), created(&second)).abs_diff(DAY) < MINUTE);
 
-    let since = Instant::now();
-    let event = loop {
-        let events: Vec<Event> = cluster.list().await?;
-        match events.into_iter().find(|event| event.reason.as_deref() == Some("Seen")) {
-            Some(event) => break event,
-            None if since.elapsed() < MINUTE => sleep(Duration::from_millis(10)).await,
-            None => return Err("no Event was recorded".into()),
-        }
-    };
+    let event = wait_for_events(&cluster, "Seen", |events| !events.is_empty()).await.remove(0);
     let recorded = event.event_time.expect("a time").0;
     assert!(passed(created(&second), recorded) < MINUTE);
     running.stop().await

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use k8s_openapi::api::coordination::v1::Lease;
-use k8s_openapi::api::core::v1::{ConfigMap, Event, Secret};
+use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kooper::children::declare;
 use kooper::controller::Builder;
 use kooper::leader::LeaderElection;
@@ -16,7 +16,7 @@ use parking_lot::Mutex;
 use serde_json::json;
 use tokio::time::{Instant, sleep};
 
-use crate::fixture::{Log, behind_a_proxy, eventually, run_with, with_name};
+use crate::fixture::{Log, behind_a_proxy, events, eventually, run_with, with_name};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -370,18 +370,14 @@ async fn daemons_that_lack_a_permission_begin_soon_after_one_of_them_runs(cluste
         config.metadata.name = Some(format!("config-{number}"));
         cluster.create(&config).await?;
     }
-    let failing = async |reason: &str| -> Result<usize> {
-        let events: Vec<Event> = cluster.list().await?;
-        Ok(events.iter().filter(|event| event.reason.as_deref() == Some(reason)).count())
-    };
     sleep(60 * SECOND).await;
-    assert_eq!(failing("ReconcileFailed").await?, 30);
+    assert_eq!(events(&cluster, "ReconcileFailed").await.len(), 30);
     granted.store(true, Ordering::SeqCst);
     eventually("one of them runs", || begun.load(Ordering::SeqCst) > 0).await;
     sleep(900 * SECOND).await;
     assert_eq!(begun.load(Ordering::SeqCst), 30);
     sleep(900 * SECOND).await;
-    assert_eq!(failing("Recovered").await?, 30);
+    assert_eq!(events(&cluster, "Recovered").await.len(), 30);
     running.stop().await
 }
 

@@ -10,7 +10,7 @@ use kooper::testing::Cluster;
 use kooper::{BoxError, Controller};
 use serde_json::json;
 
-use crate::fixture::with_name;
+use crate::fixture::{events, wait_for_events, with_name};
 
 /// A controller whose calls fail as long as this is true.
 fn fails(shut: &Arc<AtomicBool>, error: &str) -> kooper::controller::Builder<ConfigMap> {
@@ -28,24 +28,6 @@ fn labelled(name: &str) -> ConfigMap {
     object
 }
 
-/// The Events with a reason.
-async fn events(cluster: &Cluster, reason: &str) -> Vec<Event> {
-    let events = cluster.list::<Event>().await.expect("they can be listed");
-    events.into_iter().filter(|event| event.reason.as_deref() == Some(reason)).collect()
-}
-
-/// Waits until there are Events with a reason that are right.
-async fn wait_for(cluster: &Cluster, reason: &str, right: impl Fn(&[Event]) -> bool) -> Vec<Event> {
-    for _ in 0..1000 {
-        let events = events(cluster, reason).await;
-        if right(&events) {
-            return events;
-        }
-        tokio::time::sleep(Duration::from_millis(100)).await;
-    }
-    panic!("no such Events: {:#?}", events(cluster, reason).await);
-}
-
 fn count(event: &Event) -> i32 {
     event.series.as_ref().and_then(|series| series.count).unwrap_or(1)
 }
@@ -55,7 +37,8 @@ async fn one_event_reports_the_failures_and_one_the_recovery(cluster: Cluster) -
     let shut = Arc::new(AtomicBool::new(true));
     let running = cluster.run([fails(&shut, "the shop is shut").build()?]).await?;
     let object = cluster.create(&labelled("corner")).await?;
-    let found = wait_for(&cluster, "ReconcileFailed", |events| events.iter().any(|event| count(event) >= 3)).await;
+    let found =
+        wait_for_events(&cluster, "ReconcileFailed", |events| events.iter().any(|event| count(event) >= 3)).await;
     let [event] = &found[..] else { panic!("one Event: {found:#?}") };
     let message = event.message.as_deref().unwrap_or_default();
     assert!(message.starts_with("the handler failed: the shop is shut. Attempt 1"), "{message}");
@@ -68,12 +51,13 @@ async fn one_event_reports_the_failures_and_one_the_recovery(cluster: Cluster) -
     let before = count(event);
     running.kill().await;
     let running = cluster.run([fails(&shut, "the shop is shut").build()?]).await?;
-    let found = wait_for(&cluster, "ReconcileFailed", |events| events.iter().any(|event| count(event) > before)).await;
+    let found =
+        wait_for_events(&cluster, "ReconcileFailed", |events| events.iter().any(|event| count(event) > before)).await;
     assert_eq!(found.len(), 1, "{found:#?}");
 
     shut.store(false, Ordering::SeqCst);
     cluster.patch(&object, json!({"data": {"open": "yes"}})).await?;
-    let found = wait_for(&cluster, "Recovered", |events| !events.is_empty()).await;
+    let found = wait_for_events(&cluster, "Recovered", |events| !events.is_empty()).await;
     let message = found[0].message.as_deref().unwrap_or_default();
     assert!(message.starts_with("The controller shop succeeds again after "), "{message}");
     assert_eq!((found.len(), found[0].type_.as_deref()), (1, Some("Normal")));
@@ -106,7 +90,7 @@ async fn a_long_error_is_cut_and_what_follows_is_not(cluster: Cluster) -> Result
     let shut = Arc::new(AtomicBool::new(true));
     let running = cluster.run([fails(&shut, &"zu, für heute. ".repeat(200)).build()?]).await?;
     cluster.create(&labelled("corner")).await?;
-    let found = wait_for(&cluster, "ReconcileFailed", |events| !events.is_empty()).await;
+    let found = wait_for_events(&cluster, "ReconcileFailed", |events| !events.is_empty()).await;
     let message = found[0].message.as_deref().unwrap_or_default();
     assert!(message.len() <= 1024 && message.len() > 1000, "{}", message.len());
     assert!(message.contains('…') && message.contains(". Attempt ") && message.ends_with("s."), "{message}");
@@ -122,7 +106,7 @@ async fn an_event_on_a_cluster_scoped_object_is_in_default(cluster: Cluster) -> 
     let mut mall: Namespace = with_name("mall");
     mall.metadata.labels = Some([("app".to_owned(), "mall".to_owned())].into());
     cluster.create(&mall).await?;
-    let found = wait_for(&cluster, "ReconcileFailed", |events| !events.is_empty()).await;
+    let found = wait_for_events(&cluster, "ReconcileFailed", |events| !events.is_empty()).await;
     assert_eq!(found[0].metadata.namespace.as_deref(), Some("default"));
     assert_eq!(found[0].involved_object.name.as_deref(), Some("mall"));
     running.stop().await
@@ -141,7 +125,7 @@ async fn many_objects_that_fail_at_once_have_an_event_each_in_the_end(cluster: C
     let running = cluster.run([controller.build()?]).await?;
     // Each look lists all of them.
     tokio::time::sleep(Duration::from_secs(19)).await;
-    let found = wait_for(&cluster, "ReconcileFailed", |events| events.len() >= OBJECTS).await;
+    let found = wait_for_events(&cluster, "ReconcileFailed", |events| events.len() >= OBJECTS).await;
     assert_eq!(found.len(), OBJECTS);
     // A hundred at once, and ten in each of the next seconds.
     let times = found.iter().filter_map(|event| event.metadata.creation_timestamp.as_ref());
@@ -190,7 +174,7 @@ async fn a_forbidden_event_does_not_affect_the_calls(cluster: Cluster) -> Result
     }
     // The next failure has an Event, and what follows is refused.
     cluster.faults().clear();
-    wait_for(&cluster, "ReconcileFailed", |events| !events.is_empty()).await;
+    wait_for_events(&cluster, "ReconcileFailed", |events| !events.is_empty()).await;
     let patched = cluster.faults().on(Verb::Patch.of("events")).reply(403);
     while patched.times() == 0 {
         tokio::time::sleep(Duration::from_millis(100)).await;
@@ -230,7 +214,8 @@ async fn reported(cluster: &Cluster, name: &str, builder: kooper::controller::Bu
     object.metadata.labels.get_or_insert_default().insert("app".to_owned(), name.to_owned());
     cluster.create(&object).await?;
     let of_object = |event: &&Event| event.involved_object.name.as_deref() == Some(name);
-    let found = wait_for(cluster, "ReconcileFailed", |events| events.iter().any(|event| of_object(&event))).await;
+    let found =
+        wait_for_events(cluster, "ReconcileFailed", |events| events.iter().any(|event| of_object(&event))).await;
     running.stop().await?;
     let message = found.iter().find(of_object).and_then(|event| event.message.clone()).unwrap_or_default();
     Ok(message.split(". Attempt ").next().unwrap_or_default().to_owned())

@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::ConfigMap;
-use k8s_openapi::api::events::v1::Event;
 use kooper::Controller;
 use kooper::apiserver::faults::Verb;
 use kooper::capability::PatchBody;
@@ -21,7 +20,7 @@ use tokio::time::Instant;
 use tower::ServiceExt;
 
 use super::replicas::{Notes, SETTLE, create, failing, metric, noting, noting_by, obstructed, replica, spread, touch};
-use crate::fixture::{Running, eventually};
+use crate::fixture::{Running, events, eventually};
 
 #[kooper::test(start_paused = true)]
 async fn the_shards_of_a_replica_that_dies_are_taken_over(cluster: Cluster) -> Result<()> {
@@ -237,10 +236,7 @@ async fn a_task_that_outlives_its_call_writes_nothing_after_the_shard_was_given_
     assert!(fenced > 0 && written > 0, "{fenced} fenced, {written} written");
     // It writes all that was recorded.
     first.stop().await?;
-    let events: Vec<Event> = cluster.list().await?;
-    let late = events.iter().filter(|event| event.reason.as_deref() == Some("Late"));
-    let recorded = late.count();
-    assert_eq!(recorded, written, "none for an object of another replica");
+    assert_eq!(events(&cluster, "Late").await.len(), written, "none for an object of another replica");
     second.stop().await
 }
 

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use k8s_openapi::api::core::v1::{ConfigMap, Event, Secret};
+use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kooper::capability::{PatchBody, owned_by};
 use kooper::controller::Builder;
 use kooper::prelude::*;
@@ -12,7 +12,7 @@ use kooper::{BoxError, Controller};
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
-use crate::fixture::{self, Log, eventually, run, with_name};
+use crate::fixture::{self, Log, events, eventually, run, wait_for_events, with_name};
 use crate::program::dry_run::{call, cluster, config as trade_config};
 
 const HOUR: Duration = Duration::from_secs(3600);
@@ -48,21 +48,6 @@ fn terminating(log: &Log) -> usize {
 
 fn released() -> Value {
     json!({"metadata": {"finalizers": null}})
-}
-
-async fn events(cluster: &Cluster, reason: &str) -> Vec<Event> {
-    let events = cluster.list::<Event>().await.expect("they can be listed");
-    events.into_iter().filter(|event| event.reason.as_deref() == Some(reason)).collect()
-}
-
-async fn wait_for_event(cluster: &Cluster, reason: &str) -> Event {
-    for _ in 0..1000 {
-        if let Some(event) = events(cluster, reason).await.pop() {
-            return event;
-        }
-        sleep(Duration::from_millis(100)).await;
-    }
-    panic!("there is no Event {reason}");
 }
 
 #[kooper::test(start_paused = true)]
@@ -235,7 +220,7 @@ async fn an_object_with_a_finalizer_that_its_handler_no_longer_removes_is_report
     cluster.wait(&kept, |config: &ConfigMap| config.finalizers().len() == 2).await;
     cluster.delete(&foreign).await?;
     cluster.delete(&kept).await?;
-    let event = wait_for_event(&cluster, "FinalizerNotRemoved").await;
+    let event = wait_for_events(&cluster, "FinalizerNotRemoved", |events| !events.is_empty()).await.remove(0);
     assert_eq!(event.involved_object.uid, kept.metadata.uid);
     let message = event.message.as_deref().unwrap_or_default();
     assert!(message.contains("keeps the finalizer example.com/hand, which the controller hand has set"), "{message}");

@@ -1,10 +1,8 @@
 //! Declared children among other clients: what happens to them, and what the status and the Events say. The same on the
 //! embedded server and on the real one.
 
-use std::time::Duration;
-
 use k8s_openapi::api::apps::v1::Deployment;
-use k8s_openapi::api::core::v1::{ConfigMap, Event, Pod, Service};
+use k8s_openapi::api::core::v1::{ConfigMap, Pod, Service};
 use k8s_openapi::api::rbac::v1::ClusterRole;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kooper::kube::api::{Api, DeleteParams, Patch, PatchParams, PropagationPolicy};
@@ -13,6 +11,8 @@ use kooper::testing::Cluster;
 use kube::{CustomResource, CustomResourceExt as _, KubeSchema};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, from_value, json};
+
+use crate::fixture::wait_for_events;
 
 #[derive(CustomResource, KubeSchema, Clone, Debug, Serialize, Deserialize)]
 #[kube(group = "children.example.com", version = "v1", kind = "Stall", namespaced, status = "StallStatus")]
@@ -134,15 +134,9 @@ async fn get<T: Kind>(cluster: &Cluster, name: &str) -> Result<T> {
 }
 
 /// The text of the first Event with this reason, once it is recorded.
-async fn event(cluster: &Cluster, reason: &str) -> Result<String> {
-    for _ in 0..3_000 {
-        let events: Vec<Event> = cluster.list().await?;
-        if let Some(event) = events.into_iter().find(|event| event.reason.as_deref() == Some(reason)) {
-            return Ok(format!("{} {}", event.type_.unwrap_or_default(), event.message.unwrap_or_default()));
-        }
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
-    Err(format!("no Event `{reason}` is recorded").into())
+async fn event(cluster: &Cluster, reason: &str) -> String {
+    let event = wait_for_events(cluster, reason, |events| !events.is_empty()).await.remove(0);
+    format!("{} {}", event.type_.unwrap_or_default(), event.message.unwrap_or_default())
 }
 
 /// Deletes an owner with this policy, and waits until it is gone.
@@ -208,7 +202,7 @@ async fn an_owner_that_is_deleted_in_the_foreground_is_gone_with_a_warning(clust
     delete(&cluster, &stall, PropagationPolicy::Foreground).await?;
     assert_eq!(left(&cluster).await?, [""; 0]);
     let text = "Warning it is deleted in the foreground: Kubernetes deletes its children at once, in any order";
-    assert_eq!(event(&cluster, "Unordered").await?, text);
+    assert_eq!(event(&cluster, "Unordered").await, text);
     Ok(())
 }
 
@@ -290,7 +284,7 @@ async fn an_object_that_exists_is_adopted_if_the_slot_says_so_and_otherwise_left
     let stall = cluster.create(&stall).await?;
     let parts = ["sign: ConfigMap `", "corner-sign` exists and is not controlled by Stall", "adopt it"];
     cluster.wait(&stall, is_not_ready("SlotFailed", &parts)).await;
-    let warning = event(&cluster, "ErrResourceExists").await?;
+    let warning = event(&cluster, "ErrResourceExists").await;
     assert!(warning.starts_with("Warning") && parts[1..].iter().all(|part| warning.contains(part)), "{warning}");
     let adopted = cluster.wait(&notes, |notes: &ConfigMap| notes.owner_references().len() == 1).await;
     assert_eq!(adopted.labels()["kooper.rs/slot"], "notes");
@@ -345,7 +339,7 @@ async fn children_of_slots_that_were_removed_are_pruned_unless_they_were_adopted
     let running = cluster.run([later_booths::controller()?]).await?;
     cluster.wait_deleted(&front).await;
     cluster.wait_deleted(&web).await;
-    assert!(event(&cluster, "Kept").await?.starts_with("Normal"));
+    assert!(event(&cluster, "Kept").await.starts_with("Normal"));
     // After a reconciliation in which nothing else is left to prune.
     cluster.patch(&stall, json!({"spec": {"sign": "another"}})).await?;
     cluster.wait(&stall, is_ready).await;
