@@ -4,7 +4,8 @@ mod rule;
 #[cfg(test)]
 mod tests;
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -48,8 +49,8 @@ pub struct Installed<'a> {
     documents: Vec<Value>,
     kubeconfig: PathBuf,
     number: Cell<u32>,
-    /// The document that lacks a rule.
-    lacking: Cell<Option<usize>>,
+    /// The documents that lack rules.
+    lacking: RefCell<BTreeSet<usize>>,
 }
 
 impl Subject<'_> {
@@ -65,7 +66,8 @@ impl Subject<'_> {
         assert_eq!(documents[0]["kind"], "ServiceAccount");
         let account = documents[0]["metadata"]["name"].as_str().expect("it has a name");
         let kubeconfig = cluster.kubeconfig_of(namespace, account);
-        Installed { cluster, subject: self, documents, kubeconfig, number: Cell::default(), lacking: Cell::default() }
+        let (number, lacking) = (Cell::default(), RefCell::default());
+        Installed { cluster, subject: self, documents, kubeconfig, number, lacking }
     }
 
     /// The namespace of its leases.
@@ -176,32 +178,42 @@ impl Installed<'_> {
         assert!(forbidden.is_empty(), "forbidden: {forbidden:#?}");
     }
 
-    /// Removes one rule: `check` reports only this rule, with its role, and the running program logs that it is
-    /// missing.
-    pub fn needs(&self, rule: &Rule) {
-        let installs = rule.is_of_crd();
-        if let Some(name) = rule.name.as_ref().filter(|_| installs) {
-            self.cluster.must(&["delete", "crd", name, "--ignore-not-found"]);
+    /// Removes rules, each of which another controller uses: `check` reports only these rules, with their roles, and
+    /// the running program logs that each is missing.
+    pub fn needs(&self, rules: &[&Rule]) {
+        let mut installs = false;
+        for rule in rules {
+            if let Some(name) = rule.name.as_ref().filter(|_| rule.is_of_crd()) {
+                self.cluster.must(&["delete", "crd", name, "--ignore-not-found"]);
+            }
+            if rule.resource == "leases" && rule.name.is_some() {
+                let place = format!("--namespace={}", self.subject.lease_namespace());
+                self.cluster.must(&["delete", "lease", self.subject.lease_name(), "--ignore-not-found", &place]);
+            }
+            installs |= rule.is_of_crd();
         }
-        if rule.resource == "leases" && rule.name.is_some() {
-            let place = format!("--namespace={}", self.subject.lease_namespace());
-            self.cluster.must(&["delete", "lease", self.subject.lease_name(), "--ignore-not-found", &place]);
-        }
-        self.apply_without(rule, !installs);
-        let (advice, role) = (format!("add the rule \"{rule}\"{} to ", rule.pinned()), self.role(rule));
+        self.apply_without(rules, !installs);
+        let advice = |rule: &Rule| [format!("add the rule \"{rule}\"{} to ", rule.pinned()), self.role(rule)];
         let only = |(success, missing): (bool, Vec<String>)| {
-            let [line] = &missing[..] else { return None };
-            (!success && line.contains(&advice) && line.ends_with(&role)).then_some(())
+            let is_reported = |rule: &&Rule| {
+                let [advice, role] = advice(rule);
+                missing.iter().any(|line| line.contains(&advice) && line.ends_with(&role))
+            };
+            (!success && missing.len() == rules.len() && rules.iter().all(is_reported)).then_some(())
         };
-        until(&format!("check reports: {advice}{role}"), || only(self.check()), || format!("{:#?}", self.check()));
+        let all: Vec<_> = rules.iter().map(|rule| advice(rule).concat()).collect();
+        until(&format!("check reports: {all:#?}"), || only(self.check()), || format!("{:#?}", self.check()));
         let program = self.subject.start(&self.kubeconfig);
-        if rule.place == Some(self.subject.lease_namespace()) && matches!(&*rule.verb, "watch" | "patch") {
+        let is_of_lease = |rule: &&Rule| rule.place == Some(self.subject.lease_namespace());
+        if rules.iter().any(|rule| is_of_lease(rule) && matches!(&*rule.verb, "watch" | "patch")) {
             self.upset_lease(&program);
         }
         let lines = || program.lines();
-        let unseen = self.subject.unseen.contains(&&*rule.resource);
-        let names = |line: &String| rule.is_forbidden_in(line) && (unseen || rule.is_named_by(line));
-        until(&format!("the program misses {rule}"), || lines().into_iter().find(names), || lines().join("\n"));
+        for rule in rules {
+            let unseen = self.subject.unseen.contains(&&*rule.resource);
+            let names = |line: &String| rule.is_forbidden_in(line) && (unseen || rule.is_named_by(line));
+            until(&format!("the program misses {rule}"), || lines().into_iter().find(names), || lines().join("\n"));
+        }
     }
 
     /// Waits until it leads, and assigns the lease to another holder.
@@ -219,17 +231,17 @@ impl Installed<'_> {
         list.to_string().replace("NUMBER", &self.number.get().to_string())
     }
 
-    /// Applies the role of a rule without that rule, the role that lacked one before, and new objects.
-    fn apply_without(&self, rule: &Rule, with_objects: bool) {
-        let before = self.lacking.replace(Some(rule.document));
-        let changed = before.filter(|at| *at != rule.document).into_iter().chain([rule.document]);
+    /// Applies the roles of rules without those rules, the roles that lacked some before, and new objects.
+    fn apply_without(&self, rules: &[&Rule], with_objects: bool) {
+        let lacking: BTreeSet<usize> = rules.iter().map(|rule| rule.document).collect();
+        let changed = &self.lacking.replace(lacking.clone()) | &lacking;
         let role = |at: usize| {
             let mut document = self.documents[at].clone();
-            let rules = Rule::all(at, &document).into_iter().filter(|other| other != rule).map(|rule| rule.json());
-            document["rules"] = rules.collect();
+            let all = Rule::all(at, &document).into_iter();
+            document["rules"] = all.filter(|other| !rules.contains(&other)).map(|rule| rule.json()).collect();
             document
         };
-        let mut items: Vec<_> = changed.map(role).collect();
+        let mut items: Vec<_> = changed.into_iter().map(role).collect();
         if with_objects {
             let list: Value = serde_json::from_str(&self.objects()).expect("it was made of JSON");
             items.extend(list["items"].as_array().into_iter().flatten().cloned());

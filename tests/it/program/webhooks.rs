@@ -168,6 +168,6 @@ fn each_rule_of_the_webhooks_is_needed_and_they_are_enough() {
             }
             _ => {}
         }
-        installed.needs(rule);
+        installed.needs(&[rule]);
     }
 }
