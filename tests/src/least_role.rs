@@ -12,7 +12,7 @@ use std::process::Command;
 use serde_json::{Value, json};
 
 use crate::control_plane::{ControlPlane, Output, WITHOUT_OPENAPI};
-use crate::process::{Process, run};
+use crate::process::{Process, call};
 use crate::wait::until;
 use crate::yaml::documents;
 
@@ -102,8 +102,7 @@ impl Subject<'_> {
         if let Some(kubeconfig) = kubeconfig {
             command.arg("--kubeconfig").arg(kubeconfig);
         }
-        let Output { success, stdout, stderr, .. } = run(&mut command);
-        (success, stdout, stderr)
+        call(&mut command)
     }
 }
 

@@ -48,6 +48,12 @@ pub fn run(command: &mut Command) -> Output {
     child.and_then(ended).unwrap_or_else(|error| panic!("{command:?}: {error}")).into()
 }
 
+/// The same: whether it exits with 0, its stdout and its stderr.
+pub fn call(command: &mut Command) -> (bool, String, String) {
+    let Output { success, stdout, stderr, .. } = run(command);
+    (success, stdout, stderr)
+}
+
 /// The output of a command that runs already. It is ended if it hangs.
 pub fn ended(child: Child) -> io::Result<process::Output> {
     let (pid, (over, running)) = (child.id().to_string(), mpsc::channel::<()>());

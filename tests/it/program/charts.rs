@@ -12,8 +12,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use kooper_tests::control_plane::{ControlPlane, Output};
-use kooper_tests::process::run;
+use kooper_tests::control_plane::ControlPlane;
+use kooper_tests::process::call;
 use kooper_tests::tools::has;
 use kooper_tests::wait::until;
 use kooper_tests::yaml::documents;
@@ -28,11 +28,6 @@ const NAMESPACE: &str = "charts";
 struct Chart {
     program: &'static str,
     folder: PathBuf,
-}
-
-fn call(command: &mut Command) -> (bool, String, String) {
-    let Output { success, stdout, stderr, .. } = run(command);
-    (success, stdout, stderr)
 }
 
 impl Chart {

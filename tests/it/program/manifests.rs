@@ -2,9 +2,9 @@
 
 use std::process::Command;
 
-use kooper_tests::control_plane::{ControlPlane, Output};
+use kooper_tests::control_plane::ControlPlane;
 use kooper_tests::https;
-use kooper_tests::process::{Process, run};
+use kooper_tests::process::{self, Process};
 use kooper_tests::wait::until;
 use serde_json::Value;
 
@@ -12,8 +12,7 @@ const PROGRAM: &str = env!("CARGO_BIN_EXE_installed");
 
 /// Runs a command of the program without a cluster: whether it exits with 0, its stdout and stderr.
 fn call(args: &[&str]) -> (bool, String, String) {
-    let Output { success, stdout, stderr, .. } = run(Command::new(PROGRAM).args(args));
-    (success, stdout, stderr)
+    process::call(Command::new(PROGRAM).args(args))
 }
 
 /// Applies what the program prints for `manifests` with these arguments, and returns kubectl's output.

@@ -3,7 +3,7 @@
 use std::process::Command;
 
 use kooper_tests::control_plane::{ControlPlane, Output, Pooled};
-use kooper_tests::process::{Process, run};
+use kooper_tests::process::{Process, call};
 use kooper_tests::wait::{eventually, until};
 use serde_json::{Value, json};
 
@@ -47,10 +47,7 @@ impl Installed {
     }
 
     fn call(&self, args: &[&str]) -> (bool, String, String) {
-        let mut command = Command::new(PROGRAM);
-        let Output { success, stdout, stderr, .. } =
-            run(command.args(args).arg("--kubeconfig").arg(self.0.kubeconfig()));
-        (success, stdout, stderr)
+        call(Command::new(PROGRAM).args(args).arg("--kubeconfig").arg(self.0.kubeconfig()))
     }
 
     /// Runs `uninstall`, which succeeds: its stdout and its log.
@@ -270,9 +267,9 @@ fn the_leases_of_shards_are_deleted_unless_a_member_works() {
     let map = || cluster.must(&["-n", namespace, "get", "lease", "shared-shared", "--output=jsonpath={.metadata.uid}"]);
     let uninstall = || {
         let mut command = Command::new(env!("CARGO_BIN_EXE_shared"));
-        let Output { success, stdout, stderr, .. } =
-            run(command.arg("uninstall").args(place).args(["--install-namespace", namespace]));
-        assert!(success, "{stdout}{stderr}");
+        let (done, stdout, stderr) =
+            call(command.arg("uninstall").args(place).args(["--install-namespace", namespace]));
+        assert!(done, "{stdout}{stderr}");
         stdout
     };
     let shared = env!("CARGO_BIN_EXE_shared");

@@ -2,9 +2,9 @@
 
 use std::process::Command;
 
-use kooper_tests::control_plane::{ControlPlane, Output};
+use kooper_tests::control_plane::ControlPlane;
 use kooper_tests::least_role::{Installed, Subject};
-use kooper_tests::process::run;
+use kooper_tests::process;
 use kooper_tests::wait::eventually;
 use kooper_tests::yaml::documents;
 use serde_json::{Value, json};
@@ -13,8 +13,7 @@ const PROGRAM: &str = env!("CARGO_BIN_EXE_guarded");
 
 /// Runs a command of the program: whether it exits with 0, its stdout and stderr.
 fn call(args: &[&str]) -> (bool, String, String) {
-    let Output { success, stdout, stderr, .. } = run(Command::new(PROGRAM).args(args));
-    (success, stdout, stderr)
+    process::call(Command::new(PROGRAM).args(args))
 }
 
 /// The documents that a command prints.

@@ -4,9 +4,8 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use kooper_tests::control_plane::Output;
 use kooper_tests::dev::Home;
-use kooper_tests::process::{Process, run};
+use kooper_tests::process::{Process, call};
 use kooper_tests::wait::{eventually, until};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_shared");
@@ -31,8 +30,8 @@ impl Replicas {
     fn call(&self, args: &[&str]) -> (bool, String) {
         let mut command = Command::new(PROGRAM);
         command.args(args).arg("--kubeconfig").arg(&self.kubeconfig).args(["--lease-namespace", "default"]);
-        let Output { success, stdout, stderr, .. } = run(&mut command);
-        (success, stdout + &stderr)
+        let (done, stdout, stderr) = call(&mut command);
+        (done, stdout + &stderr)
     }
 
     fn must(&self, args: &[&str]) -> String {

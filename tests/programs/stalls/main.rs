@@ -1,27 +1,21 @@
-//! A program whose functions block their threads until the file `STALLS_RELEASE` exists. A
-//! blocked function adds a line with `STALLS_NAME` to the file `STALLS_BEATS`, again and again.
+//! A program whose functions block their threads, and never cease. A blocked function adds a line with `STALLS_NAME` to
+//! the file `STALLS_BEATS`, again and again.
 //!
 //! It has what most programs have: an election, a finalizer, children and Events.
 
 use std::fs::{File, OpenOptions};
 use std::io::Write;
-use std::path::PathBuf;
 use std::sync::LazyLock;
 
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kooper::prelude::*;
 use kube::core::ObjectMeta;
 
-fn path(variable: &str) -> PathBuf {
-    std::env::var_os(variable).unwrap_or_default().into()
-}
-
-static RELEASE: LazyLock<PathBuf> = LazyLock::new(|| path("STALLS_RELEASE"));
-
 /// A line for each moment in which a function of this process blocks.
 fn beat() {
-    static BEATS: LazyLock<Option<File>> =
-        LazyLock::new(|| OpenOptions::new().create(true).append(true).open(path("STALLS_BEATS")).ok());
+    static BEATS: LazyLock<Option<File>> = LazyLock::new(|| {
+        OpenOptions::new().create(true).append(true).open(std::env::var_os("STALLS_BEATS").unwrap_or_default()).ok()
+    });
     static NAME: LazyLock<String> = LazyLock::new(|| std::env::var("STALLS_NAME").unwrap_or_default() + "\n");
     if let Some(mut beats) = BEATS.as_ref() {
         // One write, so that the lines of several processes are in their order.
@@ -33,7 +27,7 @@ fn beat() {
 fn block(function: &str, name: &str) {
     if name.starts_with(function) {
         tracing::info!("{name} blocks");
-        while !RELEASE.exists() {
+        loop {
             beat();
             std::thread::sleep(Duration::from_millis(20));
         }
