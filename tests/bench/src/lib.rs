@@ -70,7 +70,7 @@ pub use proxy::Proxy;
 pub use reply::{Reply, Report};
 pub use running::Running;
 pub use subject::{PodImage, Subject, WidgetImage, sent};
-pub use tally::Tally;
+pub use tally::{Tally, now};
 pub use usage::Usage;
 pub use widget::{Backup, Condition, Listener, Setting, Widget, WidgetSpec, WidgetStatus};
 pub use wiki::{Wiki, WikiSpec, WikiStatus, apply_by_hand, wiki_children};

@@ -4,7 +4,7 @@ use parking_lot::Mutex;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
 use clap::{Parser, ValueEnum};
@@ -15,7 +15,7 @@ use hyper_rustls::HttpsConnectorBuilder;
 use hyper_util::client::legacy::Client as HttpClient;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
-use kooper_bench::{Proxy, SENT, Usage, send};
+use kooper_bench::{Proxy, SENT, Usage, now, send};
 use kube::client::{Body, ConfigExt as _};
 use kube::{Client, Config};
 use serde_json::{Value, json};
@@ -215,10 +215,10 @@ async fn follow_once(client: &Client, watch: usize, version: &mut String, shared
             if event["type"] == "BOOKMARK" && open.is_none() {
                 open = Some(Open::new(shared));
             }
-            let sent = metadata["annotations"][SENT].as_str().and_then(|sent| sent.parse::<f64>().ok());
+            let sent = metadata["annotations"][SENT].as_str().and_then(|sent| sent.parse::<u64>().ok());
             if let Some(sent) = sent.filter(|_| event["type"] == "MODIFIED") {
                 let mut latencies = shared.latencies.lock();
-                latencies.push((now() - sent) / 1e6);
+                latencies.push(now().saturating_sub(sent) as f64 / 1e6);
             }
         }
     }
@@ -274,9 +274,4 @@ async fn large_lists(client: Client) -> Result<()> {
         let path = format!("{PATH}?labelSelector=large%3Dyes");
         client.send(Request::get(path).body(Body::empty())?).await?.into_body().collect().await?;
     }
-}
-
-/// Nanoseconds since 1970.
-fn now() -> f64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos() as f64
 }

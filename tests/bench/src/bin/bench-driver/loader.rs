@@ -7,12 +7,12 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
 use futures_util::{StreamExt, TryStreamExt, stream};
 use kooper_bench::document::{WORKLOADS, name, namespace, stored};
-use kooper_bench::{Api, Etcd, Kind};
+use kooper_bench::{Api, Etcd, Kind, now};
 use serde_json::Value;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
@@ -174,9 +174,4 @@ impl fmt::Display for Loaded {
             took.as_secs_f64()
         )
     }
-}
-
-fn now() -> u64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
 }
