@@ -80,12 +80,14 @@ impl Rebase {
             return after.to_vec();
         }
         let key = key_of([before, after]);
-        let found = match key {
-            Some(key) => {
-                let known: HashMap<_, _> = before.iter().enumerate().map(|(at, one)| (one.get(key), at)).collect();
-                after.iter().map(|one| known.get(&one.get(key)).copied()).collect()
-            }
-            None => pairs(before, after),
+        let [old, new, stored] = [before, after, raw].map(|list| identities(list, key));
+        // The type may keep its entries in another order, as a set does.
+        let read = pairs(&stored, &old);
+        let found = if key.is_some() {
+            let known: HashMap<&Value, usize> = old.iter().enumerate().map(|(at, one)| (*one, at)).collect();
+            new.iter().map(|one| known.get(*one).copied()).collect()
+        } else {
+            pairs(&old, &new)
         };
         let kept: Vec<usize> = found.iter().flatten().copied().collect();
         let adds = found.contains(&None) && key.is_none() && self.path() != SET;
@@ -93,8 +95,8 @@ impl Rebase {
             self.change();
         }
         let each = after.iter().zip(found);
-        each.map(|(after, found)| match found {
-            Some(at) => self.within(format!("[{at}]"), |this| this.value(&before[at], after, &raw[at])),
+        each.map(|(after, found)| match found.and_then(|at| Some((at, read[at]?))) {
+            Some((at, place)) => self.within(format!("[{place}]"), |this| this.value(&before[at], after, &raw[place])),
             None => after.clone(),
         })
         .collect()
@@ -136,9 +138,13 @@ fn key_of(lists: [&[Value]; 2]) -> Option<&'static str> {
     })
 }
 
-/// For each entry of a list without keys the one that it was before: an equal one, or else
-/// the one in its place.
-fn pairs(before: &[Value], after: &[Value]) -> Vec<Option<usize>> {
+/// The keys of the entries, or the entries themselves.
+fn identities<'a>(list: &'a [Value], key: Option<&str>) -> Vec<&'a Value> {
+    list.iter().map(|one| key.map_or(one, |key| &one[key])).collect()
+}
+
+/// For each entry the one that it was before: an equal one, or else the one in its place.
+fn pairs(before: &[&Value], after: &[&Value]) -> Vec<Option<usize>> {
     let mut free: Vec<bool> = vec![true; before.len()];
     let mut found: Vec<Option<usize>> = vec![None; after.len()];
     let mut take = |at: usize, found: &mut Option<usize>| {
@@ -154,10 +160,10 @@ fn pairs(before: &[Value], after: &[Value]) -> Vec<Option<usize>> {
     // The other entries by their values, the first one last.
     let mut same: HashMap<&Value, Vec<usize>> = HashMap::new();
     for at in (0..before.len()).rev().filter(|at| found.get(*at).is_none_or(Option::is_none)) {
-        same.entry(&before[at]).or_default().push(at);
+        same.entry(before[at]).or_default().push(at);
     }
     for (entry, found) in after.iter().zip(&mut found).filter(|(_, found)| found.is_none()) {
-        if let Some(at) = same.get_mut(entry).and_then(Vec::pop) {
+        if let Some(at) = same.get_mut(*entry).and_then(Vec::pop) {
             take(at, found);
         }
     }
@@ -167,4 +173,29 @@ fn pairs(before: &[Value], after: &[Value]) -> Vec<Option<usize>> {
         }
     }
     found
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn the_entries_of_a_type_that_keeps_them_in_another_order_are_changed_and_removed() {
+        let entry = |name: &str, size: u8| json!({"name": name, "size": size});
+        let stored = json!([{"name": "z", "size": 1, "more": 1}, entry("a", 1)]);
+        for (before, after, raw, expected) in [
+            (json!(["a", "z"]), json!(["a"]), json!(["z", "a"]), json!(["a"])),
+            (json!(["a", "z"]), json!(["a", "m", "z"]), json!(["z", "a"]), json!(["a", "m", "z"])),
+            (
+                json!([entry("a", 1), entry("z", 1)]),
+                json!([entry("a", 2), entry("z", 1)]),
+                stored.clone(),
+                json!([entry("a", 2), stored[0]]),
+            ),
+        ] {
+            assert_eq!(rebase(&before, &after, &raw).0, expected, "{after}");
+        }
+    }
 }
