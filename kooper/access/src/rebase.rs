@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, HashMap};
 
 use serde_json::{Map, Value};
 
-use crate::three_way_merge::KEYS;
+use crate::three_way_merge::{KEYS, merge_entries};
 
 /// The list of values that is a set, in every kind.
 const SET: &str = "metadata.finalizers";
@@ -74,10 +74,12 @@ impl Rebase {
 
     /// The entries of a list. Each keeps what only its raw form has.
     fn entries(&mut self, before: &[Value], after: &[Value], raw: &[Value]) -> Vec<Value> {
-        // The type has read other entries than there are, so none can be found again.
+        // The type has left out entries, which are not its own, or read equal ones as one.
         if before.len() != raw.len() {
             self.change();
-            return after.to_vec();
+            let mut merged = raw.to_vec();
+            merge_entries(before, after, &mut merged);
+            return merged;
         }
         let key = key_of([before, after]);
         let [old, new, stored] = [before, after, raw].map(|list| identities(list, key));
@@ -197,5 +199,15 @@ mod tests {
         ] {
             assert_eq!(rebase(&before, &after, &raw).0, expected, "{after}");
         }
+    }
+
+    #[test]
+    fn entries_that_a_type_does_not_read_are_kept() {
+        let raw = json!([{"name": "a", "more": 1}, {"name": "b"}]);
+        let (result, changed) = rebase(&json!([{"name": "a"}]), &json!([{"name": "a", "size": 1}]), &raw);
+        assert_eq!(result, json!([{"name": "a", "more": 1, "size": 1}, {"name": "b"}]));
+        assert_eq!(changed, [""], "the list as a whole");
+        assert_eq!(rebase(&json!(["a"]), &json!([]), &json!(["a", "b"])).0, json!(["b"]));
+        assert_eq!(rebase(&json!(["a", "b"]), &json!(["b"]), &json!(["a", "a", "b"])).0, json!(["b"]), "a set");
     }
 }

@@ -49,7 +49,7 @@ fn merge_fields(from: &Map<String, Value>, to: &Map<String, Value>, onto: &mut M
 }
 
 /// Lists with distinguishable entries are changed entry by entry, others by the places of the entries.
-fn merge_entries(from: &[Value], to: &[Value], onto: &mut Vec<Value>) {
+pub(crate) fn merge_entries(from: &[Value], to: &[Value], onto: &mut Vec<Value>) {
     let Some(same) = identity([from, to, onto.as_slice()]) else {
         *onto = by_place(from, to, onto);
         return;
