@@ -183,8 +183,8 @@ struct Timekeeper<'a>(&'a WorkQueue);
 impl Shared {
     /// Returns `true` if the timekeeper sleeps for longer than until the next timer. One that wakes too early only sleeps
     /// again.
-    fn oversleeps(&self, now: Instant) -> bool {
-        self.timekept.zip(self.state.next_wake(now)).is_some_and(|(until, next)| next < until)
+    fn oversleeps(&self, next: Option<Instant>) -> bool {
+        self.timekept.zip(next).is_some_and(|(until, next)| next < until)
     }
 }
 
@@ -307,11 +307,11 @@ impl WorkQueue {
                     self.unprioritized.notify_one();
                 }
                 let item = shared.state.take(now);
-                // A key that it has held back has an earlier timer.
-                if timekeeper.is_none() && shared.oversleeps(now) {
+                let deadline = shared.state.next_wake(now);
+                // A key that `take` has held back has an earlier timer.
+                if timekeeper.is_none() && shared.oversleeps(deadline) {
                     self.earlier.notify_one();
                 }
-                let deadline = shared.state.next_wake(now);
                 let lacks_timekeeper = deadline.is_some() && shared.timekept.is_none();
                 if let Some(item) = item {
                     // Several adds, or an add and a timer, may have stored only one permit.
@@ -440,9 +440,10 @@ impl WorkQueue {
         let state = &mut shared.state;
         let before = (state.ready(), state.next_wake(now).is_some(), state.added());
         let result = change(state, now);
-        let (added, first) = (state.ready() > before.0, !before.1 && state.next_wake(now).is_some());
+        let next = state.next_wake(now);
+        let (added, first) = (state.ready() > before.0, !before.1 && next.is_some());
         let (adds, asks) = (state.added() - before.2, state.lacks_priorities());
-        let (unkept, oversleeps) = (shared.timekept.is_none(), shared.oversleeps(now));
+        let (unkept, oversleeps) = (shared.timekept.is_none(), shared.oversleeps(next));
         drop(shared);
         self.count_adds(adds);
         if asks {
