@@ -16,9 +16,9 @@ pub(super) struct Uids {
     pub(super) asked: AtomicU32,
     /// The number of objects that were sent, but are not selected.
     dropped: AtomicU32,
-    /// What the cache has, or may not list.
+    /// The last change whose objects the cache has, or may not list.
     listed: AtomicU64,
-    /// What is not waited for.
+    /// The last change that is not waited for.
     tried: AtomicU64,
 }
 
