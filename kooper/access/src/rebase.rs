@@ -60,9 +60,10 @@ impl Rebase {
                 None => after.clone(),
                 Some(there) if there == after => continue,
                 // The type leaves out what it has read, as an empty value, so only the fields
-                // within are compared.
+                // or entries within are compared.
                 Some(there) => {
-                    let nothing = Value::Object(Map::new());
+                    let is_list = there.is_array();
+                    let nothing = if is_list { Value::Array(Vec::new()) } else { Value::Object(Map::new()) };
                     let before = before.unwrap_or(&nothing);
                     self.within(format!(".{field}"), |this| this.value(before, after, there))
                 }
@@ -208,6 +209,8 @@ mod tests {
         assert_eq!(result, json!([{"name": "a", "more": 1, "size": 1}, {"name": "b"}]));
         assert_eq!(changed, [""], "the list as a whole");
         assert_eq!(rebase(&json!(["a"]), &json!([]), &json!(["a", "b"])).0, json!(["b"]));
+        let result = rebase(&json!({}), &json!({"all": ["b"]}), &json!({"all": ["a"]})).0;
+        assert_eq!(result, json!({"all": ["a", "b"]}), "an empty list is left out");
         assert_eq!(rebase(&json!(["a", "b"]), &json!(["b"]), &json!(["a", "a", "b"])).0, json!(["b"]), "a set");
     }
 }
