@@ -91,8 +91,8 @@ impl Namespaces {
 
     /// Returns `true` if the lists that the first keys wait for are complete.
     pub(super) fn has_first(&self) -> bool {
-        let is_one = !self.are_several() || self.each.keys().any(|namespace| self.is_synced(Some(namespace.as_str())));
-        is_one && self.everywhere.iter().all(RequiredWatch::is_synced)
+        let has_one = !self.are_several() || self.each.keys().any(|namespace| self.is_synced(Some(namespace.as_str())));
+        has_one && self.everywhere.iter().all(RequiredWatch::is_synced)
     }
 
     /// Waits until each watch has been listed, or cannot be. Returns `true` if keys may be handled, and why lists failed.
