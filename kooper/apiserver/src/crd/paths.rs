@@ -69,3 +69,19 @@ fn check_column(column: &Value, path: &str, causes: &mut Vec<Cause>) {
         _ => causes.push(Cause::invalid(format!("{path}.JSONPath"), &column["jsonPath"], NO_PATH)),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::{Cause, check};
+
+    #[test]
+    fn what_all_versions_have_is_validated_once() {
+        let version = json!({"subresources": {"scale": {"specReplicasPath": ".spec.replicas"}}});
+        let mut causes = Vec::new();
+        check(&json!({"spec": {"versions": [version, version]}}), &mut causes);
+        let found: Vec<_> = causes.iter().map(Cause::text).collect();
+        assert_eq!(found, ["spec.subresources.scale.statusReplicasPath: Required value"]);
+    }
+}

@@ -139,6 +139,7 @@ mod tests {
             ("application", None),
             ("application/json/x", None),
             ("application/*, application/vnd.kubernetes.protobuf;q=0.1", Some(Protobuf)),
+            ("application/json;q=0.5, application/vnd.kubernetes.protobuf", Some(Protobuf)),
             ("application/json;q=wrong, application/vnd.kubernetes.protobuf;q=0.1", Some(Protobuf)),
         ] {
             assert_eq!(encoding(header), expected, "{header}");

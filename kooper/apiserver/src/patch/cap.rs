@@ -47,3 +47,34 @@ pub(super) fn cap(owners: &mut Owners) {
         count -= 1;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::managed::Owned;
+    use super::super::path::Path;
+    use super::*;
+
+    fn updater(name: &str, second: usize) -> (Manager, Owned) {
+        let api_version = "v1".to_owned();
+        let set = [&Path::of_fields(&["data", name])].into_iter().collect();
+        let time = Some(format!("2026-01-01T00:00:{second:02}Z"));
+        let manager = Manager {
+            name: name.to_owned(),
+            operation: Operation::Update,
+            api_version: api_version.clone(),
+            subresource: String::new(),
+        };
+        (manager, Owned { set, api_version, time })
+    }
+
+    /// All times of the recorded history are in one second.
+    #[test]
+    fn the_oldest_updaters_share_an_entry_with_the_time_of_the_last_of_them() {
+        let mut owners: Owners = (0..12).map(|second| updater(&format!("m{:02}", 11 - second), second)).collect();
+        cap(&mut owners);
+        let names: Vec<_> = owners.keys().map(|manager| manager.name.as_str()).collect();
+        assert_eq!(names, ["ancient-changes", "m00", "m01", "m02", "m03", "m04", "m05", "m06", "m07", "m08"]);
+        let ancient = owners.values().next().expect("there are owners");
+        assert_eq!(ancient.time.as_deref(), Some("2026-01-01T00:00:02Z"));
+    }
+}

@@ -117,3 +117,19 @@ fn validate_backend(backend: &FieldValue<'_>) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::Ingress;
+    use crate::registry::row::Row;
+    use crate::registry::strategy::Strategy;
+
+    #[test]
+    fn an_ingress_shows_three_hosts() {
+        let rules = ["a", "b", "c"].map(|host| json!({"host": host}));
+        let ingress = json!({"spec": {"rules": rules}});
+        assert_eq!(Ingress.cells(Row(&ingress)).expect("it has columns")[2], "a,b,c");
+    }
+}
