@@ -49,7 +49,7 @@ pub struct Child {
     pub is_protected: bool,
     /// `true` if it has no owner reference, so that Kubernetes does not delete it with its owner.
     pub is_apart: bool,
-    /// `true` if it is in another namespace than its owner: whoever may write there can copy or invent its labels, so that
+    /// `true` if it is in another namespace than its owner: users with write access there can set its labels, so that
     /// only the function says that it is a child of the slot. `false` while the owner is being deleted.
     pub is_elsewhere: bool,
     /// `true` if its labels name another controller.

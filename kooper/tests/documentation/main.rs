@@ -30,20 +30,29 @@ fn text(path: &str) -> String {
     fs::read_to_string(root().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
 }
 
-/// The README and every page of `docs`, with their texts.
-fn pages() -> Vec<(PathBuf, String)> {
-    fn collect(folder: &Path, found: &mut Vec<PathBuf>) {
-        for entry in fs::read_dir(folder).unwrap() {
-            let path = entry.unwrap().path();
-            if path.is_dir() {
-                collect(&path, found);
-            } else if path.extension().is_some_and(|extension| extension == "md") {
-                found.push(path);
-            }
+/// The files in a folder and those below it whose names have this extension.
+fn files(folder: &Path, extension: &str, found: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            files(&path, extension, found);
+        } else if path.extension().is_some_and(|other| other == extension) {
+            found.push(path);
         }
     }
+}
+
+/// The texts of the files of Rust in these folders.
+fn sources<'a>(folders: impl IntoIterator<Item = &'a str>) -> impl Iterator<Item = String> {
+    let mut found = Vec::new();
+    folders.into_iter().for_each(|folder| files(&root().join(folder), "rs", &mut found));
+    found.into_iter().map(|path| fs::read_to_string(path).unwrap())
+}
+
+/// The README and every page of `docs`, with their texts.
+fn pages() -> Vec<(PathBuf, String)> {
     let mut found = vec![root().join("README.md")];
-    collect(&root().join("docs"), &mut found);
+    files(&root().join("docs"), "md", &mut found);
     found
         .into_iter()
         .map(|path| {
@@ -184,53 +193,30 @@ fn written(text: &str) -> impl Iterator<Item = String> {
 
 #[test]
 fn each_name_that_is_written_into_the_cluster_is_in_the_reference() {
-    fn collect(folder: &Path, found: &mut BTreeSet<String>) {
-        for entry in fs::read_dir(folder).unwrap() {
-            let path = entry.unwrap().path();
-            if path.is_dir() {
-                collect(&path, found);
-            } else if path.extension().is_some_and(|extension| extension == "rs") {
-                found.extend(written(&fs::read_to_string(&path).unwrap()));
-            }
-        }
-    }
-    let mut found = BTreeSet::new();
-    SOURCES.iter().for_each(|folder| collect(&root().join(folder), &mut found));
+    let found: BTreeSet<_> = sources(SOURCES).flat_map(|text| written(&text).collect::<Vec<_>>()).collect();
     assert_eq!(written(&text("docs/reference/written-to-the-cluster.md")).collect::<BTreeSet<_>>(), found);
 }
 
-/// The names of all tests in these folders.
-fn tests(folder: &Path, found: &mut BTreeSet<String>) {
-    for entry in fs::read_dir(folder).unwrap() {
-        let path = entry.unwrap().path();
-        if path.is_dir() {
-            tests(&path, found);
-        } else if path.extension().is_some_and(|extension| extension == "rs") {
-            let text = fs::read_to_string(&path).unwrap();
-            let mut marked = false;
-            for line in text.lines().map(str::trim) {
-                let name = line.strip_prefix("async ").unwrap_or(line).strip_prefix("fn ");
-                match name.and_then(|line| line.split('(').next()) {
-                    Some(name) if marked => {
-                        found.insert(name.to_owned());
-                        marked = false;
-                    }
-                    _ => {
-                        marked |=
-                            ["#[test]", "#[tokio::test", "#[kooper::test"].iter().any(|test| line.starts_with(test));
-                    }
-                }
+/// The names of the tests in a file.
+fn tests(text: &str) -> Vec<String> {
+    let (mut found, mut marked) = (Vec::new(), false);
+    for line in text.lines().map(str::trim) {
+        let name = line.strip_prefix("async ").unwrap_or(line).strip_prefix("fn ");
+        match name.and_then(|line| line.split('(').next()) {
+            Some(name) if marked => {
+                found.push(name.to_owned());
+                marked = false;
             }
+            _ => marked |= ["#[test]", "#[tokio::test", "#[kooper::test"].iter().any(|test| line.starts_with(test)),
         }
     }
+    found
 }
 
 #[test]
 fn each_row_of_the_page_for_go_users_names_an_existing_test() {
-    let mut found = BTreeSet::new();
-    for folder in SOURCES.into_iter().chain(["kooper/grammar/tests", "tests/it", "examples/tests"]) {
-        tests(&root().join(folder), &mut found);
-    }
+    let folders = SOURCES.into_iter().chain(["kooper/grammar/tests", "tests/it", "examples/tests"]);
+    let found: BTreeSet<_> = sources(folders).flat_map(|text| tests(&text)).collect();
     let page = text("docs/from-go-kooper.md");
     let tables = page.split("| proved by |").skip(1);
     let rows: Vec<_> = tables

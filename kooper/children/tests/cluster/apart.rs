@@ -159,7 +159,7 @@ fn print(shop: &Shop, seal: &ConfigMap) -> Result<ConfigMap> {
     Ok(from_value(json!({"metadata": {"name": format!("{}-print", shop.name_any())}, "data": seal.data}))?)
 }
 
-/// Whoever may write there can copy the labels.
+/// A user with write access there can copy the labels.
 #[kooper::test]
 async fn an_object_in_another_namespace_with_the_labels_of_a_child_is_not_taken_for_it(cluster: Cluster) -> Result<()> {
     namespace(&cluster).await?;
