@@ -239,7 +239,8 @@ impl<P: Kind, S, L> Declaration<P, S, L> {
     ///
     /// # Errors
     /// If a slot depends on one that is not declared or on itself, or on one of two that have the same function, if two
-    /// have the same name, if flags contradict each other, or if the status is written under other names.
+    /// have the same name or return different types of one resource, if flags contradict each other, or if the status is
+    /// written under other names.
     pub fn build(self) -> Result<Declared<P, S, L>, GraphError> {
         let known: Vec<_> = self.slots.iter().map(|slot| slot.id().clone()).collect();
         let is_taken = |id: &FunctionId| self.slots.iter().any(|slot| slot.takes(id));
@@ -252,6 +253,19 @@ impl<P: Kind, S, L> Declaration<P, S, L> {
         let name = |id: &FunctionId| known.iter().find(|known| known.is(id.id)).unwrap_or(id).name.clone();
         let (previous, previous_kinds): (Vec<_>, Vec<_>) = self.previous.into_iter().unzip();
         let graph = Graph::new(self.slots.iter().map(|slot| slot.spec(&name)).collect())?.with_previous(previous);
+        for (at, slot) in self.slots.iter().enumerate() {
+            let Some(kind) = slot.kind() else { continue };
+            let other = self.slots[..at].iter().find(|other| {
+                let is_another = |of: Box<dyn DynKind<P, S>>| {
+                    of.resource() == kind.resource() && of.child_type() != kind.child_type()
+                };
+                other.kind().is_some_and(is_another)
+            });
+            if let Some(other) = other {
+                let (one, other) = (other.id().name.clone(), slot.id().name.clone());
+                return Err(GraphError::DifferentTypes { one, other, resource: kind.resource().to_owned() });
+            }
+        }
         if let Some(mistake) = self.mistake {
             return Err(mistake);
         }

@@ -116,6 +116,16 @@ pub enum GraphError {
         /// The other slot.
         other: String,
     },
+    /// Two slots return different types of one resource. Children in the cache are decoded as one of them.
+    #[error("the slots `{one}` and `{other}` return different types for {resource}: return the same type from both")]
+    DifferentTypes {
+        /// A slot.
+        one: String,
+        /// The other slot.
+        other: String,
+        /// The resource, such as `deployments.apps`.
+        resource: String,
+    },
     /// A slot depends on one that is not declared.
     #[error("the slot `{slot}` depends on `{unknown}`, which is not declared: add it to the children")]
     Unknown {

@@ -1,5 +1,6 @@
 //! The children of one kind by their type, behind a trait without it. Their slots may have been removed.
 
+use std::any::TypeId;
 use std::collections::BTreeSet;
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -39,6 +40,9 @@ pub(crate) type Request<'a, T> = BoxFuture<'a, Result<T, BoxError>>;
 pub(crate) trait DynKind<P, S>: Send + Sync {
     /// The resource, such as `deployments.apps`.
     fn resource(&self) -> &str;
+
+    /// The type of the children.
+    fn child_type(&self) -> TypeId;
 
     /// Returns `true` while the cluster does not serve the kind.
     fn is_absent(&self, context: &Context<P, S>) -> bool;
@@ -133,6 +137,10 @@ pub(crate) fn delete_params(uid: &str, version: Option<&str>, cause: Cause) -> D
 impl<P: Kind, S: Send + Sync + 'static, T: ChildKind> DynKind<P, S> for TypedKind<T> {
     fn resource(&self) -> &str {
         &self.resource
+    }
+
+    fn child_type(&self) -> TypeId {
+        TypeId::of::<T>()
     }
 
     fn is_absent(&self, context: &Context<P, S>) -> bool {

@@ -10,7 +10,9 @@ use kooper::prelude::*;
 use kooper::testing::Cluster;
 use kooper_children::readiness::Readiness;
 use kooper_children::{Children, SlotExt, declare, wait};
+use kube::core::ObjectMeta;
 use parking_lot::Mutex;
+use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::{Shop, corner, fields, is_ready, ready, run_settled, run_with, with_name, writes};
@@ -139,6 +141,25 @@ async fn a_handler_cannot_get_the_children_of_one_of_two_slots_with_the_same_fun
     let message = "the functions of `one` and `two` have the same type: write two functions";
     cluster.wait(&shop, |shop: &Shop| ready(shop).is_some_and(|ready| ready.message == message)).await;
     running.stop().await
+}
+
+/// A type of a user's own for ConfigMaps.
+#[derive(Clone, Serialize, Deserialize, Resource)]
+#[resource(inherit = ConfigMap)]
+struct OwnConfigMap {
+    metadata: ObjectMeta,
+}
+
+fn own(_: &Shop) -> OwnConfigMap {
+    OwnConfigMap { metadata: ObjectMeta::default() }
+}
+
+#[test]
+fn two_slots_that_return_different_types_of_one_resource_are_a_mistake() {
+    let error = declare::<Shop, ()>().child(current).child(own).build().unwrap_err();
+    let expected =
+        "the slots `current` and `own` return different types for configmaps: return the same type from both";
+    assert_eq!(error.to_string(), expected);
 }
 
 #[test]
