@@ -10,9 +10,7 @@ use tower::ServiceExt;
 
 use super::{Next, RequestLayer, ResponseBody, from_fn};
 use crate::error::BoxError;
-
-/// The API server asks for less. A longer pause is that of a proxy, and costs each key that long.
-const LONGEST: u64 = 300;
+use crate::error::refusal::LONGEST_PAUSE;
 
 /// A longer body is no error of the API server, and is cut off.
 const BODY: usize = 1 << 20;
@@ -57,7 +55,7 @@ fn is_proxied(path: &str) -> bool {
 #[must_use]
 pub fn requested_pause(headers: &HeaderMap) -> Option<Duration> {
     let seconds: u64 = headers.get(header::RETRY_AFTER)?.to_str().ok()?.parse().ok()?;
-    Some(Duration::from_secs(seconds.min(LONGEST)))
+    Some(Duration::from_secs(seconds).min(LONGEST_PAUSE))
 }
 
 /// The `Status` of the body, or one with its text, that has the seconds.
@@ -110,9 +108,11 @@ mod tests {
         assert_eq!(by_text, busy(20));
         assert!(message.contains("Too many requests, please try again later."), "{message}");
         assert_eq!(cause(503, "7", "").await.0, busy(7));
-        assert_eq!(cause(429, "86400", "a proxy").await.0, busy(LONGEST));
+        assert_eq!(cause(429, "86400", "a proxy").await.0, Cause::Busy(LONGEST_PAUSE));
         let status = r#"{"kind":"Status","code":429,"message":"m","details":{"retryAfterSeconds":3}}"#;
         assert_eq!(cause(429, "20", status).await.0, busy(3), "that of the server is more exact");
+        let status = r#"{"kind":"Status","code":429,"message":"m","details":{"retryAfterSeconds":1000000000}}"#;
+        assert_eq!(cause(429, "", status).await.0, Cause::Busy(LONGEST_PAUSE), "by the body alone");
         assert_eq!(cause(503, "Wed, 21 Oct 2026 07:28:00 GMT", "gone").await.0, Cause::Other);
         assert_eq!(cause(500, "20", "broken").await.0, Cause::Other);
     }

@@ -17,6 +17,7 @@ use kube::core::Status;
 use super::sources;
 
 pub use cause::Cause;
+pub(crate) use cause::LONGEST_PAUSE;
 
 /// Returns `true` if an admission webhook or policy has rejected a request, which it does with any code.
 #[must_use]

@@ -9,6 +9,9 @@ use super::Needs;
 /// The pause if the server does not name one; the same as in `kubectl drain`.
 const PAUSE: Duration = Duration::from_secs(5);
 
+/// The API server asks for less. A longer pause is that of a proxy, and costs each key that long.
+pub(crate) const LONGEST_PAUSE: Duration = Duration::from_secs(300);
+
 /// Why a request was rejected.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Cause {
@@ -92,7 +95,7 @@ impl Cause {
             code @ (429 | 503) => match details.map_or(0, |details| details.retry_after_seconds) {
                 0 if code == 503 => Self::Other,
                 0 => Self::Busy(PAUSE),
-                seconds => Self::Busy(Duration::from_secs(seconds.into())),
+                seconds => Self::Busy(Duration::from_secs(seconds.into()).min(LONGEST_PAUSE)),
             },
             _ => Self::Other,
         }
