@@ -216,7 +216,8 @@ fn alerts(scope: &Scope, controllers: &[Controller], elected: bool, webhooks: &[
             [
                 "No replica has the Lease {{ $labels.name }}",
                 "No object is handled. The log of each replica has the reason: most often the Lease is forbidden, or \
-                 another program holds it.",
+                 another program holds it. The alert also fires if Prometheus cannot scrape the leader: see its \
+                 targets page.",
             ],
         );
         add(

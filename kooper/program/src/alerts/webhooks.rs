@@ -45,7 +45,8 @@ pub(super) fn add(scope: &Scope, alerts: &mut Vec<Alert>) {
             "No API server has reached the webhooks of {{ $labels.installation }} for {{ $value | humanizeDuration }}",
             "With their failure policy Fail, requests are denied, and with Ignore nothing is checked. See the Events \
              about the Secret of the webhooks' certificate authority, the Service, and the NetworkPolicies between the \
-             API servers and the pods.",
+             API servers and the pods. The alert also fires if Prometheus cannot scrape the replica that registers \
+             the webhooks: see its targets page.",
         ],
     );
     add(
