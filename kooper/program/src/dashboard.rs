@@ -131,6 +131,9 @@ fn placed(rows: &[(&str, Vec<Panel>)]) -> Vec<Value> {
 
 fn shown(panel: &Panel, id: u32, (left, top): (u32, u32)) -> Value {
     let targets = panel.queries.iter().enumerate().map(|(at, (query, legend))| {
+        // Quantiles are those of all namespaces.
+        let place = if query.contains("by (namespace, ") { " in {{namespace}}" } else { "" };
+        let legend = format!("{legend}{place}");
         json!({
             "refId": format!("Q{at}"), "datasource": source(), "expr": query, "legendFormat": legend, "range": true,
         })

@@ -63,7 +63,9 @@ fn panels_have_a_place_of_their_own_and_queries_of_the_chosen_series() {
         for target in panel["targets"].as_array().into_iter().flatten() {
             let query = target["expr"].as_str().expect("a string");
             assert!(query.contains("namespace=~\"$namespace\", job=~\"$job\""), "{query}");
-            assert!(!target["legendFormat"].as_str().unwrap_or_default().is_empty(), "{target}");
+            let legend = target["legendFormat"].as_str().expect("a string");
+            let is_quantile = query.starts_with("histogram_quantile");
+            assert_eq!(legend.ends_with(" in {{namespace}}"), !is_quantile, "{target}");
         }
         assert!(panel["type"] == "row" || !panel["description"].as_str().unwrap_or_default().is_empty(), "{panel}");
     }
