@@ -250,7 +250,11 @@ impl<'a> Planner<'a> {
         // Only the function knows whether a list has all of its children, and which one elsewhere is the slot's.
         if node.spec.flags.once && node.spec.returns != Returns::Many && progress.run == Run::NotCalled {
             let existing: Vec<_> = self.certain(slot).collect();
-            if !existing.is_empty() {
+            // Its label may be wrong: that slot waits until the function of this one has said what it wants.
+            let others = self.observed.slots.iter().zip(self.graph.nodes());
+            let mut others = others.filter(|(_, node)| !node.spec.flags.external).flat_map(|(other, _)| &other.desired);
+            let is_returned = others.any(|(one, _)| existing.iter().any(|(id, _)| *id == one));
+            if !existing.is_empty() && !is_returned {
                 return self.keep_labels(slot, &existing);
             }
         }

@@ -260,6 +260,15 @@ fn slots_that_swap_their_names_lose_no_child_while_one_of_them_is_held() {
 }
 
 #[test]
+fn a_child_that_another_slot_returns_does_not_stand_for_what_is_created_once() {
+    let scene = Scene::new(vec![slot("a", &[], ONCE), slot("b", &[], NONE)]);
+    let scene = scene.child("x", "a", 0).returned(1, &[("x", Write::Pending)]);
+    assert_eq!(scene.steps(), ["call 0"]);
+    let decided = scene.returned(0, &[("y", Write::Pending)]);
+    assert_eq!(decided.steps(), ["apply y as a 0", "apply x as b 0"]);
+}
+
+#[test]
 fn a_list_that_was_created_in_part_is_completed_and_its_other_children_are_left_alone() {
     let keys =
         || Scene::new(vec![SlotSpec { returns: Returns::Many, ..slot("keys", &[], ONCE) }]).child("a", "keys", 0);
