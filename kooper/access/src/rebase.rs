@@ -55,7 +55,10 @@ impl Rebase {
             if before == Some(after) {
                 continue;
             }
-            let changed = match raw.get(field).filter(|there| !is_absent(there)) {
+            // The type has read an empty map, and writes it with its defaults, which need not be stored.
+            let is_read = after.is_object() && before.is_some_and(Value::is_object);
+            let there = raw.get(field).filter(|there| !is_absent(there) || is_read && there.is_object());
+            let changed = match there {
                 // The type gave it a default, or does not read it: now it is set.
                 None => after.clone(),
                 Some(there) if there == after => continue,
@@ -200,6 +203,15 @@ mod tests {
         ] {
             assert_eq!(rebase(&before, &after, &raw).0, expected, "{after}");
         }
+    }
+
+    #[test]
+    fn a_map_that_is_stored_empty_gets_what_has_changed_and_no_defaults_of_the_type() {
+        let with = |size: u8| json!({"spec": {"replicas": 1, "size": size}});
+        let (result, changed) = rebase(&with(1), &with(2), &json!({"spec": {}}));
+        assert_eq!((result, changed), (json!({"spec": {"size": 2}}), Vec::new()));
+        let (result, _) = rebase(&with(1), &with(2), &json!({}));
+        assert_eq!(result, with(2), "without the map, the type may require its fields");
     }
 
     #[test]
