@@ -11,7 +11,7 @@
 pub mod apply;
 mod cap;
 pub mod conflict;
-pub(crate) mod doubled;
+pub(crate) mod duplicates;
 pub mod field_manager;
 pub mod fields;
 pub mod fields_v1;

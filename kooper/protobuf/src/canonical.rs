@@ -2,7 +2,7 @@
 
 use crate::decode::special::nesting;
 use crate::error::NESTING;
-use crate::lexer::{END, Lexer, Piece};
+use crate::lexer::{END, Lexer, Record};
 use crate::table::{Field, Message, Type};
 
 /// The maximum depth of objects and lists. Within it are also the empty objects that JSON has for a few absent messages.
@@ -16,80 +16,82 @@ pub(crate) fn is_canonical(message: Message, bytes: &[u8], depth: usize) -> bool
 
 fn fields(message: Message, bytes: &[u8], depth: usize) -> bool {
     let (mut fields, mut last, mut field) = (message.fields(), 0, None);
-    each(bytes, |piece| {
-        if piece.number < last {
+    each(bytes, |record| {
+        if record.number < last {
             return false;
         }
-        let again = piece.number == last;
+        let again = record.number == last;
         if !again {
-            last = piece.number;
-            field = fields.at(piece.number);
+            last = record.number;
+            field = fields.at(record.number);
         }
         // Fields of newer versions are skipped.
         let Some(field) = field else { return true };
-        (!again || field.is_list() || field.is_map()) && occurrence(field, piece, depth)
+        (!again || field.is_list() || field.is_map()) && occurrence(field, record, depth)
     })
 }
 
-fn occurrence(field: Field, piece: &Piece<'_>, depth: usize) -> bool {
+fn occurrence(field: Field, record: &Record<'_>, depth: usize) -> bool {
     if field.is_map() {
-        return piece.wire_type == Piece::BYTES && depth < DEPTH && entry(field, piece.bytes, depth + 1);
+        return record.wire_type == Record::BYTES && depth < DEPTH && entry(field, record.bytes, depth + 1);
     }
     if field.is_list() {
-        let is_packed = piece.wire_type == Piece::BYTES && field.of().wire_type() == Piece::VARINT;
-        return depth < DEPTH && (if is_packed { packed(piece.bytes) } else { value(field, piece, depth + 1) });
+        let is_packed = record.wire_type == Record::BYTES && field.of().wire_type() == Record::VARINT;
+        return depth < DEPTH && (if is_packed { packed(record.bytes) } else { value(field, record, depth + 1) });
     }
     if field.is_inline() {
-        return piece.wire_type == Piece::BYTES && fields(field.message(), piece.bytes, depth);
+        return record.wire_type == Record::BYTES && fields(field.message(), record.bytes, depth);
     }
-    value(field, piece, depth)
+    value(field, record, depth)
 }
 
 fn entry(field: Field, bytes: &[u8], depth: usize) -> bool {
-    each(bytes, |piece| match piece.number {
-        1 => piece.wire_type == Piece::BYTES,
-        2 => value(field, piece, depth),
+    each(bytes, |record| match record.number {
+        1 => record.wire_type == Record::BYTES,
+        2 => value(field, record, depth),
         _ => true,
     })
 }
 
-fn value(field: Field, piece: &Piece<'_>, depth: usize) -> bool {
-    if piece.wire_type != field.of().wire_type() {
+fn value(field: Field, record: &Record<'_>, depth: usize) -> bool {
+    if record.wire_type != field.of().wire_type() {
         return false;
     }
-    let is_bytes = |piece: &Piece<'_>| piece.wire_type == Piece::BYTES;
-    let is_schema = |piece: &Piece<'_>, depth| is_bytes(piece) && is_canonical(field.message(), piece.bytes, depth);
+    let is_bytes = |record: &Record<'_>| record.wire_type == Record::BYTES;
+    let is_schema = |record: &Record<'_>, depth| is_bytes(record) && is_canonical(field.message(), record.bytes, depth);
     match field.of() {
         Type::String | Type::Bytes | Type::Bool | Type::Int32 | Type::Int64 => true,
-        Type::Message => is_canonical(field.message(), piece.bytes, depth),
-        Type::Double => f64::from_bits(piece.word).is_finite(),
+        Type::Message => is_canonical(field.message(), record.bytes, depth),
+        Type::Double => f64::from_bits(record.word).is_finite(),
         Type::Time | Type::MicroTime => {
-            each(piece.bytes, |piece| !matches!(piece.number, 1 | 2) || piece.wire_type == Piece::VARINT)
+            each(record.bytes, |record| !matches!(record.number, 1 | 2) || record.wire_type == Record::VARINT)
         }
-        Type::Quantity => each(piece.bytes, |piece| piece.number != 1 || is_bytes(piece)),
-        Type::IntOrString => each(piece.bytes, |piece| match piece.number {
-            1 => piece.wire_type == Piece::VARINT && piece.word < 2,
-            2 => piece.wire_type == Piece::VARINT,
-            3 => is_bytes(piece),
+        Type::Quantity => each(record.bytes, |record| record.number != 1 || is_bytes(record)),
+        Type::IntOrString => each(record.bytes, |record| match record.number {
+            1 => record.wire_type == Record::VARINT && record.word < 2,
+            2 => record.wire_type == Record::VARINT,
+            3 => is_bytes(record),
             _ => true,
         }),
-        Type::Json => each(piece.bytes, |piece| piece.number != 1 || is_bytes(piece) && is_json(piece.bytes, depth)),
-        Type::Strings => depth < DEPTH && each(piece.bytes, |piece| piece.number != 1 || is_bytes(piece)),
-        Type::SchemaOrArray => each(piece.bytes, |piece| match piece.number {
-            1 => is_schema(piece, depth),
-            2 => is_schema(piece, depth + 1),
+        Type::Json => {
+            each(record.bytes, |record| record.number != 1 || is_bytes(record) && is_json(record.bytes, depth))
+        }
+        Type::Strings => depth < DEPTH && each(record.bytes, |record| record.number != 1 || is_bytes(record)),
+        Type::SchemaOrArray => each(record.bytes, |record| match record.number {
+            1 => is_schema(record, depth),
+            2 => is_schema(record, depth + 1),
             _ => true,
         }),
-        Type::SchemaOrBool => each(piece.bytes, |piece| match piece.number {
-            1 => piece.wire_type == Piece::VARINT,
-            2 => is_schema(piece, depth),
+        Type::SchemaOrBool => each(record.bytes, |record| match record.number {
+            1 => record.wire_type == Record::VARINT,
+            2 => is_schema(record, depth),
             _ => true,
         }),
         Type::SchemaOrStrings => {
             depth < DEPTH
-                && each(piece.bytes, |piece| match piece.number {
-                    1 => is_schema(piece, depth),
-                    2 => is_bytes(piece),
+                && each(record.bytes, |record| match record.number {
+                    1 => is_schema(record, depth),
+                    2 => is_bytes(record),
                     _ => true,
                 })
         }
@@ -97,16 +99,16 @@ fn value(field: Field, piece: &Piece<'_>, depth: usize) -> bool {
 }
 
 /// Returns `true` if bytes are the fields of a message, and all of them are accepted.
-fn each(bytes: &[u8], mut accept: impl FnMut(&Piece<'_>) -> bool) -> bool {
+fn each(bytes: &[u8], mut accept: impl FnMut(&Record<'_>) -> bool) -> bool {
     let mut lexer = Lexer::new(bytes);
     loop {
         if lexer.step().is_err() {
             return false;
         }
-        if lexer.piece.number == END {
+        if lexer.record.number == END {
             return true;
         }
-        if !accept(&lexer.piece) {
+        if !accept(&lexer.record) {
             return false;
         }
     }

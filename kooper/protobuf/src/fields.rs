@@ -94,13 +94,13 @@ impl<'a> Iterator for RawFields<'a> {
 
     fn next(&mut self) -> Option<RawField<'a>> {
         self.lexer.step().ok()?;
-        let (piece, from) = (self.lexer.piece, self.lexer.from.len());
-        if piece.number == END {
+        let (record, from) = (self.lexer.record, self.lexer.from.len());
+        if record.number == END {
             return None;
         }
         let range = self.end - from..self.end - self.lexer.left();
-        let field = self.message.and_then(|message| message.field(piece.number));
-        let word = if piece.wire_type == 0 { piece.word } else { 0 };
-        Some(RawField { field, range, value: piece.bytes, word })
+        let field = self.message.and_then(|message| message.field(record.number));
+        let word = if record.wire_type == 0 { record.word } else { 0 };
+        Some(RawField { field, range, value: record.bytes, word })
     }
 }

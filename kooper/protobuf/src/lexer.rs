@@ -6,12 +6,13 @@ use crate::wire::{Reader, Span, Value};
 /// The number behind the last field.
 pub(crate) const END: u32 = u32::MAX;
 
-/// A field of a message.
+/// A record of a message: the number of a field, and a value. The name is that of the
+/// [specification of the encoding](https://protobuf.dev/programming-guides/encoding/#structure).
 ///
 /// Nothing in it is an enum: a value that is written in small parts and copied in large ones costs more time than
 /// decoding it.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Piece<'de> {
+pub(crate) struct Record<'de> {
     pub(crate) number: u32,
     pub(crate) wire_type: u32,
     /// A number, or the bits of one.
@@ -25,11 +26,11 @@ pub(crate) struct Piece<'de> {
 pub(crate) struct Lexer<'de> {
     /// The message from the field on.
     pub(crate) from: &'de [u8],
-    pub(crate) piece: Piece<'de>,
+    pub(crate) record: Record<'de>,
     rest: &'de [u8],
 }
 
-impl Piece<'_> {
+impl Record<'_> {
     pub(crate) const VARINT: u32 = 0;
     pub(crate) const BYTES: u32 = 2;
 }
@@ -37,12 +38,12 @@ impl Piece<'_> {
 impl<'de> Lexer<'de> {
     /// The lexer before the first field.
     pub(crate) fn new(bytes: &'de [u8]) -> Self {
-        Self { from: bytes, piece: Piece { bytes, ..Piece::default() }, rest: bytes }
+        Self { from: bytes, record: Record { bytes, ..Record::default() }, rest: bytes }
     }
 
     /// The lexer behind the last field.
     pub(crate) const fn ended() -> Self {
-        Self { from: &[], piece: Piece { number: END, wire_type: 0, word: 0, bytes: &[] }, rest: &[] }
+        Self { from: &[], record: Record { number: END, wire_type: 0, word: 0, bytes: &[] }, rest: &[] }
     }
 
     /// The number of bytes behind the field.
@@ -66,10 +67,10 @@ impl<'de> Lexer<'de> {
             if let Some(length) = length
                 && let Some((bytes, rest)) = rest.split_at_checked(length)
             {
-                self.piece.number = tag >> 3;
-                self.piece.wire_type = tag & 7;
-                self.piece.word = u64::from(word);
-                self.piece.bytes = bytes;
+                self.record.number = tag >> 3;
+                self.record.wire_type = tag & 7;
+                self.record.word = u64::from(word);
+                self.record.bytes = bytes;
                 self.rest = rest;
                 return Ok(());
             }
@@ -81,20 +82,20 @@ impl<'de> Lexer<'de> {
     #[inline(never)]
     fn step_any(&mut self) -> Result<(), Problem> {
         if self.rest.is_empty() {
-            (self.piece.number, self.piece.bytes) = (END, self.rest);
+            (self.record.number, self.record.bytes) = (END, self.rest);
             return Ok(());
         }
         let mut reader = Reader::new(Span { bytes: self.rest, offset: 0 });
         let token = reader.next()?;
         self.rest = self.rest.get(reader.offset()..).unwrap_or_default();
-        self.piece.number = END;
-        self.piece.bytes = self.rest.get(..0).unwrap_or_default();
+        self.record.number = END;
+        self.record.bytes = self.rest.get(..0).unwrap_or_default();
         let Some(token) = token else { return Ok(()) };
-        self.piece.number = token.number;
-        self.piece.wire_type = u32::from(token.value.wire_type());
+        self.record.number = token.number;
+        self.record.wire_type = u32::from(token.value.wire_type());
         match token.value {
-            Value::Varint(word) | Value::Fixed64(word) => self.piece.word = word,
-            Value::Bytes(span) => self.piece.bytes = span.bytes,
+            Value::Varint(word) | Value::Fixed64(word) => self.record.word = word,
+            Value::Bytes(span) => self.record.bytes = span.bytes,
             Value::Fixed32 => {}
         }
         Ok(())

@@ -13,7 +13,7 @@ use crate::cause::Cause;
 use crate::http::Answer;
 use crate::kinds::Kind;
 use crate::patch::apply::kind_of;
-use crate::patch::doubled::DoubledPatch;
+use crate::patch::duplicates::PatchWithDuplicates;
 use crate::patch::format::display;
 use crate::patch::json::JsonPatch;
 use crate::patch::merge::merge_patch;
@@ -43,7 +43,7 @@ pub(super) async fn patch(call: &Call<'_>) -> Result<Answer, StatusError> {
     }
     let bytes = &call.request.body;
     let strict = patch.strict(bytes);
-    let doubled = if let Patch::Json(_) = patch { DoubledPatch::parse(bytes) } else { None };
+    let duplicates = if let Patch::Json(_) = patch { PatchWithDuplicates::parse(bytes) } else { None };
     let warnings = Mutex::default();
     let next = |present: &Value| {
         let mut patched = patch.apply(&call.kind, present)?;
@@ -58,7 +58,7 @@ pub(super) async fn patch(call: &Call<'_>) -> Result<Answer, StatusError> {
                 patched[key] = present[key].clone();
             }
         }
-        let text = doubled.as_ref().and_then(|doubled| doubled.patched(present));
+        let text = duplicates.as_ref().and_then(|duplicates| duplicates.patched(present));
         let (object, unknown) =
             body::patched(call, patched, text, strict.clone(), options.validation).map_err(|refusal| {
                 // The client did not send the patched object, so this is not a bad request.

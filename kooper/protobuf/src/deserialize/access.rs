@@ -9,7 +9,7 @@ use serde::forward_to_deserialize_any;
 use super::Shared;
 use super::form::{Form, Run};
 use crate::error::{DecodeError, Place};
-use crate::lexer::{END, Lexer, Piece};
+use crate::lexer::{END, Lexer, Record};
 use crate::table::{Fields, Message};
 use crate::wire::Span;
 
@@ -154,23 +154,23 @@ impl<'m, 'de> FieldAccess<'m, 'de> {
             self.names = rest;
             return Ok(Some(name));
         }
-        if self.level.lexer.piece.number == 0 {
+        if self.level.lexer.record.number == 0 {
             self.shared.step(&mut self.level.lexer, self.level.message.into())?;
         }
         loop {
             let Level { message, fields, lexer } = &mut self.level;
             // Most fields of most messages are absent, and then not in JSON.
-            let Some(field) = fields.seek(lexer.piece.number) else {
+            let Some(field) = fields.seek(lexer.record.number) else {
                 let Some(outer) = self.outer.pop() else { return Ok(None) };
                 self.level = outer;
                 continue;
             };
             let place = Place { message: *message, field: Some(field) };
             // The table lacks fields of newer versions.
-            while lexer.piece.number < field.number() {
+            while lexer.record.number < field.number() {
                 self.shared.step(lexer, place)?;
             }
-            if lexer.piece.number != field.number() {
+            if lexer.record.number != field.number() {
                 if field.is_silent() {
                     continue;
                 }
@@ -185,9 +185,9 @@ impl<'m, 'de> FieldAccess<'m, 'de> {
                 }
                 continue;
             }
-            let (start, mut last, mut count) = (lexer.from, lexer.piece, 0);
-            while lexer.piece.number == field.number() {
-                (last, count) = (lexer.piece, count + 1);
+            let (start, mut last, mut count) = (lexer.from, lexer.record, 0);
+            while lexer.record.number == field.number() {
+                (last, count) = (lexer.record, count + 1);
                 self.shared.step(lexer, place)?;
             }
             if field.is_inline() {
@@ -226,31 +226,31 @@ impl<'m, 'de> ItemAccess<'m, 'de> {
         loop {
             if !self.packed.is_empty() {
                 let number = self.shared.packed(self.place, &mut self.packed)?;
-                let piece = Piece { number: self.run.number, word: number, ..Piece::default() };
-                self.shared.value(self.place, self.run.field, &piece)?;
+                let record = Record { number: self.run.number, word: number, ..Record::default() };
+                self.shared.value(self.place, self.run.field, &record)?;
                 return Ok(true);
             }
             self.shared.step(&mut self.lexer, self.place)?;
-            let piece = &self.lexer.piece;
-            if piece.number == END {
+            let record = &self.lexer.record;
+            if record.number == END {
                 return Ok(false);
             }
-            if piece.number != self.run.number {
+            if record.number != self.run.number {
                 continue;
             }
-            if piece.wire_type == Piece::BYTES && self.run.is_packed() {
-                self.packed = piece.bytes;
+            if record.wire_type == Record::BYTES && self.run.is_packed() {
+                self.packed = record.bytes;
                 continue;
             }
-            (self.shared.place, self.shared.bytes) = (self.place, piece.bytes);
-            self.shared.item(self.place, &self.run, piece)?;
+            (self.shared.place, self.shared.bytes) = (self.place, record.bytes);
+            self.shared.item(self.place, &self.run, record)?;
             return Ok(true);
         }
     }
 
     /// Fails if there is another item, which the type did not read.
     pub(super) fn end(mut self) -> Result<(), DecodeError> {
-        if self.lexer.piece.number != END && self.advance()? {
+        if self.lexer.record.number != END && self.advance()? {
             return Err(DecodeError::invalid_length(self.run.count as usize, &"fewer elements in array"));
         }
         Ok(())
@@ -277,29 +277,29 @@ pub(super) struct EntryAccess<'m, 'de> {
     run: Run<'de>,
     lexer: Lexer<'de>,
     /// The value of the entry whose key was read.
-    value: Piece<'de>,
+    value: Record<'de>,
 }
 
 impl<'m, 'de> EntryAccess<'m, 'de> {
     pub(super) fn new(shared: &'m mut Shared<'de>, run: Run<'de>) -> Self {
         let place = shared.place;
-        Self { shared, place, run, lexer: Lexer::new(run.bytes), value: Piece::default() }
+        Self { shared, place, run, lexer: Lexer::new(run.bytes), value: Record::default() }
     }
 
     /// The key of the next entry, whose value is put into `value`.
     fn advance(&mut self) -> Result<Option<Cow<'de, str>>, DecodeError> {
         self.shared.step(&mut self.lexer, self.place)?;
-        if self.lexer.piece.number == END {
+        if self.lexer.record.number == END {
             return Ok(None);
         }
-        let mut entry = Lexer::new(self.shared.bytes_of(self.place, &self.lexer.piece)?);
+        let mut entry = Lexer::new(self.shared.bytes_of(self.place, &self.lexer.record)?);
         let mut key: &[u8] = &[];
-        self.value = Piece { wire_type: self.run.field.of().wire_type(), ..Piece::default() };
+        self.value = Record { wire_type: self.run.field.of().wire_type(), ..Record::default() };
         loop {
             self.shared.step(&mut entry, self.place)?;
-            match entry.piece.number {
-                1 => key = self.shared.bytes_of(self.place, &entry.piece)?,
-                2 => self.value = entry.piece,
+            match entry.record.number {
+                1 => key = self.shared.bytes_of(self.place, &entry.record)?,
+                2 => self.value = entry.record,
                 END => return Ok(Some(Span { bytes: key, offset: 0 }.text())),
                 _ => {}
             }

@@ -8,7 +8,7 @@ use base64::engine::general_purpose::STANDARD;
 use super::Shared;
 use crate::decode::special::{IntOrString, each, int_or_string, last, nesting, numbers, schema_or_bool};
 use crate::error::{DecodeError, NESTING, Place, Problem};
-use crate::lexer::{self, Piece};
+use crate::lexer::{self, Record};
 use crate::table::{Field, Message, Type};
 use crate::time;
 use crate::wire::Span;
@@ -47,7 +47,7 @@ pub(super) struct Run<'de> {
 impl Run<'_> {
     /// Returns `true` if several numbers may follow one tag.
     pub(super) fn is_packed(&self) -> bool {
-        self.field.of().wire_type() == Piece::VARINT
+        self.field.of().wire_type() == Record::VARINT
     }
 }
 
@@ -63,7 +63,7 @@ impl<'de> Shared<'de> {
             _ if field.is_omitted() => return Ok(false),
             // Bytes that are absent are not the same as no bytes.
             Type::Bytes => {}
-            of => self.value(place, field, &Piece { wire_type: of.wire_type(), ..Piece::default() })?,
+            of => self.value(place, field, &Record { wire_type: of.wire_type(), ..Record::default() })?,
         }
         Ok(true)
     }
@@ -76,7 +76,7 @@ impl<'de> Shared<'de> {
         field: Field,
         bytes: &'de [u8],
         count: u32,
-        last: &Piece<'de>,
+        last: &Record<'de>,
     ) -> Result<bool, DecodeError> {
         (self.place, self.bytes) = (place, bytes);
         if field.is_list() || field.is_map() {
@@ -92,43 +92,43 @@ impl<'de> Shared<'de> {
     }
 
     /// Makes an item of a list the next value.
-    pub(super) fn item(&mut self, place: Place, run: &Run<'de>, piece: &Piece<'de>) -> Result<(), DecodeError> {
+    pub(super) fn item(&mut self, place: Place, run: &Run<'de>, record: &Record<'de>) -> Result<(), DecodeError> {
         if run.is_inner {
-            let bytes = self.bytes_of(place, piece)?;
+            let bytes = self.bytes_of(place, record)?;
             match run.field.of() {
                 Type::SchemaOrArray => self.form = Form::Message(run.field.message(), bytes),
                 _ => self.text(bytes),
             }
             return Ok(());
         }
-        self.value(place, run.field, piece)
+        self.value(place, run.field, record)
     }
 
     /// Makes a field that is no list, an item of a list, or the value of a map the next value.
     #[inline]
-    pub(super) fn value(&mut self, place: Place, field: Field, piece: &Piece<'de>) -> Result<(), DecodeError> {
+    pub(super) fn value(&mut self, place: Place, field: Field, record: &Record<'de>) -> Result<(), DecodeError> {
         let of = field.of();
-        if piece.wire_type != of.wire_type() {
-            return Err(self.wrong(place, piece));
+        if record.wire_type != of.wire_type() {
+            return Err(self.wrong(place, record));
         }
         match of {
-            Type::String => self.text(piece.bytes),
-            Type::Message => self.form = Form::Message(field.message(), piece.bytes),
-            Type::Bool => self.form = Form::Bool(piece.word != 0),
-            Type::Int32 => self.form = Form::Int(i64::from(piece.word as i32)),
-            Type::Int64 => self.form = Form::Int(piece.word as i64),
-            Type::Double => return self.double(place, piece),
-            _ => return self.special(place, field, piece.bytes),
+            Type::String => self.text(record.bytes),
+            Type::Message => self.form = Form::Message(field.message(), record.bytes),
+            Type::Bool => self.form = Form::Bool(record.word != 0),
+            Type::Int32 => self.form = Form::Int(i64::from(record.word as i32)),
+            Type::Int64 => self.form = Form::Int(record.word as i64),
+            Type::Double => return self.double(place, record),
+            _ => return self.special(place, field, record.bytes),
         }
         Ok(())
     }
 
-    fn double(&mut self, place: Place, piece: &Piece<'de>) -> Result<(), DecodeError> {
+    fn double(&mut self, place: Place, record: &Record<'de>) -> Result<(), DecodeError> {
         /// Up to here every whole number has a float of its own.
         const EXACT: f64 = 9_007_199_254_740_992.0;
-        let value = f64::from_bits(piece.word);
+        let value = f64::from_bits(record.word);
         if !value.is_finite() {
-            return Err(self.error(place, Problem::NotFinite, piece.bytes));
+            return Err(self.error(place, Problem::NotFinite, record.bytes));
         }
         // Whole numbers are written without a fraction.
         let whole = value.fract() == 0.0 && value.abs() < EXACT;
@@ -226,23 +226,23 @@ impl<'de> Shared<'de> {
     }
 
     /// The bytes of a field that has a length.
-    pub(super) fn bytes_of(&self, place: Place, piece: &Piece<'de>) -> Result<&'de [u8], DecodeError> {
-        if piece.wire_type == Piece::BYTES { Ok(piece.bytes) } else { Err(self.wrong(place, piece)) }
+    pub(super) fn bytes_of(&self, place: Place, record: &Record<'de>) -> Result<&'de [u8], DecodeError> {
+        if record.wire_type == Record::BYTES { Ok(record.bytes) } else { Err(self.wrong(place, record)) }
     }
 
     /// The error of a value that has the wire type of another field.
-    fn wrong(&self, place: Place, piece: &Piece<'de>) -> DecodeError {
-        self.error(place, Problem::WireType(piece.wire_type as u8), piece.bytes)
+    fn wrong(&self, place: Place, record: &Record<'de>) -> DecodeError {
+        self.error(place, Problem::WireType(record.wire_type as u8), record.bytes)
     }
 }
 
 /// Returns `true` if JSON omits the value as empty.
-fn is_empty(of: Type, piece: &Piece<'_>) -> bool {
+fn is_empty(of: Type, record: &Record<'_>) -> bool {
     match of {
-        Type::Bool | Type::Int64 => piece.word == 0,
-        Type::Int32 => piece.word as i32 == 0,
-        Type::Double => f64::from_bits(piece.word) == 0.0,
-        Type::String | Type::Bytes | Type::Time => piece.bytes.is_empty(),
+        Type::Bool | Type::Int64 => record.word == 0,
+        Type::Int32 => record.word as i32 == 0,
+        Type::Double => f64::from_bits(record.word) == 0.0,
+        Type::String | Type::Bytes | Type::Time => record.bytes.is_empty(),
         _ => false,
     }
 }

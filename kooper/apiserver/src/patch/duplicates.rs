@@ -15,22 +15,22 @@ use super::json::JsonPatch;
 const MARK: (&str, &str) = ("\"\\u0001", "\\u0001\"");
 
 /// A JSON patch with values in which a field comes twice.
-pub(crate) struct DoubledPatch {
+pub(crate) struct PatchWithDuplicates {
     /// Its operations but tests, with a string for each of these values.
     operations: JsonPatch,
     /// The JSON of these values.
     values: Vec<String>,
 }
 
-impl DoubledPatch {
+impl PatchWithDuplicates {
     /// `None` where no field comes twice within a value.
     pub(crate) fn parse(patch: &[u8]) -> Option<Self> {
-        let Ok(Doubled::List(operations)) = serde_json::from_slice(patch) else { return None };
+        let Ok(ValueWithDuplicates::List(operations)) = serde_json::from_slice(patch) else { return None };
         let mut values = Vec::new();
-        let mut plain = |operation: &Doubled| {
-            let Doubled::Object(members) = operation else { return Value::Null };
+        let mut plain = |operation: &ValueWithDuplicates| {
+            let ValueWithDuplicates::Object(members) = operation else { return Value::Null };
             let members = members.iter().map(|(key, value)| {
-                if key != "value" || !value.is_doubled() {
+                if key != "value" || !value.has_duplicates() {
                     return (key.clone(), value.to_value());
                 }
                 values.push(value.to_string());
@@ -61,21 +61,21 @@ impl DoubledPatch {
     }
 }
 
-enum Doubled {
-    Object(Vec<(String, Doubled)>),
-    List(Vec<Doubled>),
+enum ValueWithDuplicates {
+    Object(Vec<(String, ValueWithDuplicates)>),
+    List(Vec<ValueWithDuplicates>),
     Other(Value),
 }
 
-impl Doubled {
+impl ValueWithDuplicates {
     /// Returns whether the value contains a duplicate field.
-    fn is_doubled(&self) -> bool {
+    fn has_duplicates(&self) -> bool {
         match self {
             Self::Object(members) => {
                 let mut keys = HashSet::new();
-                members.iter().any(|(key, value)| !keys.insert(key) || value.is_doubled())
+                members.iter().any(|(key, value)| !keys.insert(key) || value.has_duplicates())
             }
-            Self::List(items) => items.iter().any(Self::is_doubled),
+            Self::List(items) => items.iter().any(Self::has_duplicates),
             Self::Other(_) => false,
         }
     }
@@ -90,7 +90,7 @@ impl Doubled {
     }
 }
 
-impl fmt::Display for Doubled {
+impl fmt::Display for ValueWithDuplicates {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Object(members) => {
@@ -106,7 +106,7 @@ impl fmt::Display for Doubled {
     }
 }
 
-impl<'de> Deserialize<'de> for Doubled {
+impl<'de> Deserialize<'de> for ValueWithDuplicates {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         deserializer.deserialize_any(Any)
     }
@@ -115,50 +115,50 @@ impl<'de> Deserialize<'de> for Doubled {
 struct Any;
 
 impl<'de> Visitor<'de> for Any {
-    type Value = Doubled;
+    type Value = ValueWithDuplicates;
 
     fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str("JSON")
     }
 
-    fn visit_unit<E>(self) -> Result<Doubled, E> {
-        Ok(Doubled::Other(Value::Null))
+    fn visit_unit<E>(self) -> Result<ValueWithDuplicates, E> {
+        Ok(ValueWithDuplicates::Other(Value::Null))
     }
 
-    fn visit_bool<E>(self, value: bool) -> Result<Doubled, E> {
-        Ok(Doubled::Other(value.into()))
+    fn visit_bool<E>(self, value: bool) -> Result<ValueWithDuplicates, E> {
+        Ok(ValueWithDuplicates::Other(value.into()))
     }
 
-    fn visit_i64<E>(self, value: i64) -> Result<Doubled, E> {
-        Ok(Doubled::Other(value.into()))
+    fn visit_i64<E>(self, value: i64) -> Result<ValueWithDuplicates, E> {
+        Ok(ValueWithDuplicates::Other(value.into()))
     }
 
-    fn visit_u64<E>(self, value: u64) -> Result<Doubled, E> {
-        Ok(Doubled::Other(value.into()))
+    fn visit_u64<E>(self, value: u64) -> Result<ValueWithDuplicates, E> {
+        Ok(ValueWithDuplicates::Other(value.into()))
     }
 
-    fn visit_f64<E>(self, value: f64) -> Result<Doubled, E> {
-        Ok(Doubled::Other(value.into()))
+    fn visit_f64<E>(self, value: f64) -> Result<ValueWithDuplicates, E> {
+        Ok(ValueWithDuplicates::Other(value.into()))
     }
 
-    fn visit_str<E>(self, value: &str) -> Result<Doubled, E> {
-        Ok(Doubled::Other(value.into()))
+    fn visit_str<E>(self, value: &str) -> Result<ValueWithDuplicates, E> {
+        Ok(ValueWithDuplicates::Other(value.into()))
     }
 
-    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Doubled, A::Error> {
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<ValueWithDuplicates, A::Error> {
         let mut list = Vec::new();
         while let Some(item) = items.next_element()? {
             list.push(item);
         }
-        Ok(Doubled::List(list))
+        Ok(ValueWithDuplicates::List(list))
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Doubled, A::Error> {
+    fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<ValueWithDuplicates, A::Error> {
         let mut members = Vec::new();
         while let Some(member) = entries.next_entry()? {
             members.push(member);
         }
-        Ok(Doubled::Object(members))
+        Ok(ValueWithDuplicates::Object(members))
     }
 }
 
@@ -166,12 +166,12 @@ impl<'de> Visitor<'de> for Any {
 mod tests {
     use serde_json::json;
 
-    use super::DoubledPatch;
+    use super::PatchWithDuplicates;
 
     #[test]
     fn values_stay_as_they_are_written() {
         let present = json!({"a": {"b": 1}});
-        let of = |patch: &str| DoubledPatch::parse(patch.as_bytes())?.patched(&present);
+        let of = |patch: &str| PatchWithDuplicates::parse(patch.as_bytes())?.patched(&present);
         let patch = r#"[{"op": "test", "path": "/a/b", "value": 2}, {"op": "add", "path": "/c", "value": [{"x": "\"", "x": null}]}]"#;
         assert_eq!(of(patch).as_deref(), Some(r#"{"a":{"b":1},"c":[{"x":"\"","x":null}]}"#));
         assert_eq!(of(r#"[{"op": "add", "path": "/c", "value": {"x": 1}, "value": {"x": 2}}]"#), None);
@@ -186,14 +186,14 @@ mod tests {
         let operations = (0..5_000).map(|field| format!(r#"{{"op":"add","path":"/{field}","value":{{"x":1,"x":2}}}}"#));
         let wide = format!(r#"{{"op":"add","path":"/wide","value":{{{}}}}}"#, fields.join(","));
         let patch = format!("[{}]", operations.chain([wide]).collect::<Vec<_>>().join(","));
-        let patched = DoubledPatch::parse(patch.as_bytes()).unwrap().patched(&json!({})).unwrap();
+        let patched = PatchWithDuplicates::parse(patch.as_bytes()).unwrap().patched(&json!({})).unwrap();
         assert_eq!(patched.matches(r#"{"x":1,"x":2}"#).count(), 5_000);
     }
 
     #[test]
     fn a_string_that_looks_like_one_that_stands_for_a_value_stays() {
         let patch = r#"[{"op": "add", "path": "/c", "value": {"x": 1, "x": 2}}, {"op": "add", "path": "/d", "value": "\u0001 7"}]"#;
-        let patched = DoubledPatch::parse(patch.as_bytes()).unwrap().patched(&json!({})).unwrap();
+        let patched = PatchWithDuplicates::parse(patch.as_bytes()).unwrap().patched(&json!({})).unwrap();
         assert_eq!(patched, r#"{"c":{"x":1,"x":2},"d":"\u0001 7"}"#);
     }
 }
