@@ -256,6 +256,25 @@ fn a_task_has_namespaces_but_no_selector_because_it_has_no_objects() {
     assert_eq!(builder().namespaces(["Nope"]).build().unwrap_err().field, "namespaces");
 }
 
+#[tokio::test(start_paused = true)]
+async fn the_run_after_a_long_one_with_a_terminal_error_begins_at_its_usual_time() {
+    let log = Log::default();
+    let noted = log.clone();
+    let fail = move || {
+        noted.note("run");
+        async {
+            sleep(3 * MINUTE).await;
+            Err::<(), _>(HandlerError::permanent("nothing helps"))
+        }
+    };
+    let task = Task::builder("failing", 10 * MINUTE).timeout(None).handler(fail).build().unwrap();
+    let running = fixture::run([task]);
+    // The sixth run has ended, and the seventh one has not begun.
+    sleep(Duration::from_secs(53 * 60 + 30)).await;
+    assert_eq!(log.count(), 6, "{:?}", log.lines());
+    running.stop().await.unwrap();
+}
+
 #[kooper::test(start_paused = true)]
 async fn a_task_runs_again_after_a_terminal_error_and_whatever_the_resync_is(cluster: Cluster) -> Result<()> {
     let log = Log::default();

@@ -136,7 +136,7 @@ fn again(
         let started = Instant::now();
         let running = service.clone().oneshot(input);
         async move {
-            let action = running.await.map_err(|error| retried(error, || every))?;
+            let action = running.await.map_err(|error| retried(error, || rest(every, started.elapsed())))?;
             Ok(if action.delay().is_some() { action } else { Action::requeue_after(rest(every, started.elapsed())) })
         }
     })
