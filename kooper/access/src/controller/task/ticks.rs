@@ -16,9 +16,9 @@ const LATE: SignedDuration = SignedDuration::from_secs(60);
 /// The times of a schedule, in UTC.
 pub(super) struct ScheduledRuns {
     schedule: Schedule,
-    /// The time of the next run, once it is known. The flag is true if the run is owed however late it is,
-    /// because the last run has requested it or has failed.
-    due: Mutex<Option<(Timestamp, bool)>>,
+    /// The time of the next run, once it is known. A run that the last one has requested, or that has failed, is owed
+    /// however late it is, and has the time since which it is.
+    due: Mutex<Option<(Timestamp, Option<Timestamp>)>>,
     /// The term of the shard in which it was decided.
     term: Mutex<Option<u64>>,
 }
@@ -41,20 +41,20 @@ impl ScheduledRuns {
     /// The time until the next run; `None` if it is due. One that was missed is skipped.
     pub(super) fn wait(&self, now: Timestamp) -> Option<Duration> {
         let mut due = self.due.lock();
-        // A later time than the next but one is that of a clock that was set back since.
-        let next_but_one = self.after(self.after(now));
+        let next_but_one = self.next_but_one(now);
         let latest = |due: Timestamp| LATE.max(self.after(due).duration_since(due) / 10);
-        let known = due.filter(|(due, owed)| *owed || now.duration_since(*due) <= latest(*due) && *due <= next_but_one);
-        let (next, owed) = known.unwrap_or_else(|| (self.after(now), false));
+        let known = due
+            .filter(|(due, owed)| owed.is_some() || now.duration_since(*due) <= latest(*due) && *due <= next_but_one);
+        let (next, owed) = known.unwrap_or_else(|| (self.after(now), None));
         *due = Some((next, owed));
-        (next > now).then(|| until(next, now))
+        // The queue has waited for an owed run. A time before that wait is one of a clock that was set back.
+        (next > now && owed.is_none_or(|since| since <= now)).then(|| until(next, now))
     }
 
     /// A run has failed: its retry is owed.
     pub(super) fn failed(&self, now: Timestamp) {
         let mut due = self.due.lock();
-        let at = due.map_or(now, |(due, _)| due.max(now));
-        *due = Some((at, true));
+        *due = Some((self.begun(*due, now), Some(now)));
     }
 
     /// The time until the next run after one that has ended, unless it has requested another delay.
@@ -62,13 +62,23 @@ impl ScheduledRuns {
         let mut due = self.due.lock();
         if let Some(delay) = requested {
             // The queue delays the run further if it has been requested at once many times.
-            *due = now.checked_add(delay).ok().map(|at| (at, true));
+            *due = now.checked_add(delay).ok().map(|at| (at, Some(now)));
             return delay;
         }
-        // The wall clock may have been set back during the run.
-        let next = self.after(due.map_or(now, |(due, _)| due.max(now)));
-        *due = Some((next, false));
+        let next = self.after(self.begun(*due, now));
+        *due = Some((next, None));
         until(next, now)
+    }
+
+    /// The time that the run after one that was `due` follows. The wall clock may have been set back during the run.
+    fn begun(&self, due: Option<(Timestamp, Option<Timestamp>)>, now: Timestamp) -> Timestamp {
+        let due = due.map(|(due, _)| due).filter(|due| *due <= self.next_but_one(now));
+        due.map_or(now, |due| due.max(now))
+    }
+
+    /// A later time than this one is that of a clock that was set back since.
+    fn next_but_one(&self, now: Timestamp) -> Timestamp {
+        self.after(self.after(now))
     }
 
     fn after(&self, time: Timestamp) -> Timestamp {
@@ -172,6 +182,26 @@ mod tests {
         let ticks = hourly();
         assert_eq!(ticks.wait(at("18:20:00")), Some(40 * MINUTE));
         assert_eq!(ticks.wait(at("10:30:00")), Some(30 * MINUTE));
+    }
+
+    #[test]
+    fn a_wall_clock_that_is_set_back_by_hours_during_a_run_does_not_delay_the_next_one_as_long() {
+        let ticks = hourly();
+        assert_eq!(ticks.wait(at("18:20:00")), Some(40 * MINUTE));
+        assert_eq!(ticks.wait(at("19:00:00")), None);
+        assert_eq!(ticks.ended(at("10:30:00"), None), 30 * MINUTE);
+    }
+
+    #[test]
+    fn a_run_that_is_owed_does_not_wait_until_a_clock_that_was_set_back_shows_its_time() {
+        let ticks = hourly();
+        assert_eq!(ticks.wait(at("18:20:00")), Some(40 * MINUTE));
+        assert_eq!(ticks.wait(at("19:00:00")), None);
+        assert_eq!(ticks.ended(at("19:00:10"), Some(10 * MINUTE)), 10 * MINUTE);
+        assert_eq!(ticks.wait(at("10:10:10")), None, "it was requested");
+        ticks.failed(at("10:11:00"));
+        assert_eq!(ticks.wait(at("09:11:00")), None, "it met a conflict");
+        assert_eq!(ticks.ended(at("09:12:00"), None), 108 * MINUTE);
     }
 
     #[test]
