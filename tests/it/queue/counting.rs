@@ -1,13 +1,14 @@
 //! Counting what has finished, each once.
 
 use k8s_openapi::api::core::v1::ConfigMap;
-use kooper::apiserver::faults::Verb;
+use kooper::apiserver::faults::{Verb, WatchEvent};
 use kooper::capability::{by, count_once, owned_by};
 use kooper::prelude::*;
 use kooper::testing::Cluster;
 use kube::{CustomResource, KubeSchema};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
+use tokio::time::sleep;
 
 use crate::fixture::with_name;
 
@@ -96,4 +97,31 @@ async fn a_status_is_not_applied_to_a_version_that_was_not_read(cluster: Cluster
     assert!(!again.apply_status_unchanged(&now, &status(1)).await?, "it has this status");
     assert!(again.apply_status_unchanged(&now, &status(2)).await?);
     Ok(())
+}
+
+/// Counts one for a green object, unless it is called again.
+#[kooper::controller(resource = Tally, changed = [generation], main = false)]
+async fn flips(tally: Arc<Tally>, call: Call, statuses: StatusWriter<Tally>) -> Result<()> {
+    let total = usize::from(tally.spec.color == "green" && call.attempt() == 1);
+    statuses.apply_status(&tally, &TallyStatus { total, ..TallyStatus::default() }).await?;
+    Ok(())
+}
+
+#[kooper::test(start_paused = true)]
+async fn a_status_whose_response_was_lost_is_replaced_by_the_one_before_it(cluster: Cluster) -> Result<()> {
+    let running = cluster.run([flips::controller()?]).await?;
+    let tally = cluster.create(&Tally::new("all", TallySpec { color: "red".to_owned() })).await?;
+    cluster.wait(&tally, totals(0, "")).await;
+    sleep(Duration::from_secs(10)).await;
+
+    let lost = cluster.faults().on(Verb::Patch.of("tallies/status")).nth(1).drop_response();
+    // The cache does not have it when the call is retried.
+    let late = cluster.faults().on_event(WatchEvent::Modified.of("tallies").named("all"));
+    let late = late.nth(2).delay(Duration::from_secs(5));
+    cluster.patch(&tally, json!({"spec": {"color": "green"}})).await?;
+    sleep(Duration::from_secs(60)).await;
+    assert_eq!((lost.times(), late.times()), (1, 1));
+    let now = cluster.get::<Tally>(&tally).await?.unwrap();
+    assert!(totals(0, "")(&now), "{:?}", now.status);
+    running.stop().await
 }

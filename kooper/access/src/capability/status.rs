@@ -6,19 +6,21 @@ use kooper_runtime::{Kind, ObjectKey};
 use serde::Serialize;
 use serde_json::{Value, json};
 
+use super::children::hash;
 use super::error::AccessError;
 use super::grant::MayWriteStatus;
 use super::has_status::HasStatus;
 use super::request::{Operation, ResourceClient};
-use super::statuses::{KnownStatus, ReservedStatus, Statuses};
+use super::statuses::{KnownStatus, ReservedStatus, Statuses, UncertainStatuses};
 use super::write::version_of;
 use super::{Access, Request};
 
 impl<T: Kind, V> Access<T, V> {
     /// Applies the status of an object: all fields of it that this controller
     /// sets. Nothing is sent if the object already has this status, or if the
-    /// call has applied it last. A condition whose `status` does not change keeps
-    /// its `lastTransitionTime`. Returns whether a request was sent.
+    /// call has applied it last, unless an earlier write of it had no response.
+    /// A condition whose `status` does not change keeps its
+    /// `lastTransitionTime`. Returns whether a request was sent.
     ///
     /// `object` is the object that the handler was called for. The status is
     /// applied to the object with its uid only.
@@ -165,6 +167,12 @@ impl ResourceClient<'_> {
         omits_lists: bool,
     ) -> Request<'a, bool> {
         Box::pin(async move {
+            let uncertain = self.controller.extensions.get::<UncertainStatuses>();
+            let id = hash((self.kind.resource(), key, uid));
+            let was_uncertain = uncertain.has(id);
+            if was_uncertain && matches!(*sent, KnownStatus::Nothing) {
+                *sent = KnownStatus::Unknown;
+            }
             let Some(status) = sent.next(before, wanted, omits_lists) else {
                 let is_own = self.call.is_some_and(|call| call.key() == key);
                 if matches!(*sent, KnownStatus::Nothing) && is_own && self.kind.is_same(&self.controller.kind) {
@@ -175,7 +183,13 @@ impl ResourceClient<'_> {
             };
             // Until there is a response; for good if there is none.
             *sent = KnownStatus::Unknown;
-            self.apply_status(key, uid, version, status.clone()).await?;
+            uncertain.note(id);
+            let applied = self.apply_status(key, uid, version, status.clone()).await;
+            let is_rejected = |error: &AccessError| error.code().is_some_and(|code| code < 500);
+            if applied.as_ref().err().is_none_or(|error| !was_uncertain && is_rejected(error)) {
+                uncertain.forget(id);
+            }
+            applied?;
             *sent = KnownStatus::Status(status);
             Ok(true)
         })

@@ -1,7 +1,7 @@
 //! The statuses that a call has applied. The object that the handler was called
 //! with does not show them.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
@@ -22,7 +22,7 @@ pub(super) enum KnownStatus {
     /// Nothing was sent: it is the status that the handler received.
     #[default]
     Nothing,
-    /// A request failed or has no response yet: it may have been done.
+    /// A request of this call or of an earlier one failed or has no response yet: it may have been done.
     Unknown,
     /// This status was applied last.
     Status(Value),
@@ -34,6 +34,33 @@ impl Statuses {
     pub(super) fn of(&self, resource: &str, key: &ObjectKey, uid: &str) -> Arc<tokio::sync::Mutex<KnownStatus>> {
         let mut known = self.0.lock();
         known.entry((resource.to_owned(), key.clone(), uid.to_owned())).or_default().clone()
+    }
+}
+
+/// The most statuses of [`UncertainStatuses`]: some are of objects that are gone. One that is forgotten is compared with
+/// the cache.
+const MOST: usize = 4096;
+
+/// The statuses, by their hashes, that may not be those of a cache, because a write by an earlier call had no response. An
+/// extension of the controller's context.
+#[derive(Debug, Default)]
+pub(super) struct UncertainStatuses(Mutex<HashSet<u64>>);
+
+impl UncertainStatuses {
+    pub(super) fn note(&self, status: u64) {
+        let mut all = self.0.lock();
+        if all.len() >= MOST {
+            all.clear();
+        }
+        all.insert(status);
+    }
+
+    pub(super) fn has(&self, status: u64) -> bool {
+        self.0.lock().contains(&status)
+    }
+
+    pub(super) fn forget(&self, status: u64) {
+        self.0.lock().remove(&status);
     }
 }
 
