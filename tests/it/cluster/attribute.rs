@@ -5,11 +5,13 @@ use std::panic::AssertUnwindSafe;
 use std::time::Duration;
 
 use futures_util::FutureExt as _;
+use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Secret};
 use kooper::Controller;
 use kooper::apiserver::faults::{Requests, Verb};
 use kooper::capability::PatchBody;
 use kooper::kube;
+use kooper::leader::LeaderElection;
 use kooper::prelude::*;
 use kooper::testing::Cluster;
 use kube::{CustomResource, CustomResourceExt as _};
@@ -249,6 +251,32 @@ async fn a_wait_that_fails_shows_a_call_that_does_not_end(cluster: Cluster) -> R
     let shown = message(cluster.wait("a", |a: &ConfigMap| a.data.is_some())).await;
     assert!(shown.contains("\n  opener, default/a: the call has not ended after "), "{shown}");
     running.kill().await;
+    Ok(())
+}
+
+#[kooper::test(start_paused = true)]
+async fn a_wait_that_fails_shows_a_controller_that_does_not_lead(cluster: Cluster) -> Result<()> {
+    async fn open(_: Arc<ConfigMap>) {}
+    let opener = || ConfigMap::controller("opener").leader_election(LeaderElection::new()).handler(open).build();
+    let leader = cluster.run([opener()?]).await?;
+    let is_held = |lease: &Lease| lease.spec.as_ref().is_some_and(|spec| spec.holder_identity.is_some());
+    cluster.wait("test-opener", is_held).await;
+    leader.kill().await;
+    let standby = cluster.run([opener()?]).await?;
+    let shown = message(cluster.wait("a", |_: &ConfigMap| true)).await;
+    assert!(shown.contains("\n  opener: standby: the lease is held by "), "{shown}");
+    standby.stop().await
+}
+
+#[kooper::test(start_paused = true)]
+async fn a_start_that_fails_shows_an_init_that_fails_after_the_election(cluster: Cluster) -> Result<()> {
+    async fn connect() -> Result<()> {
+        Err("the database is away".into())
+    }
+    async fn open(_: Arc<ConfigMap>) {}
+    let opener = ConfigMap::controller("opener").init(connect).leader_election(LeaderElection::new());
+    let error = cluster.run([opener.handler(open).build()?]).await.unwrap_err();
+    assert!(error.to_string().contains(": opener: `init` failed: the database is away"), "{error}");
     Ok(())
 }
 

@@ -25,8 +25,8 @@ impl Controllers {
         all.extend(health.controllers());
     }
 
-    /// Returns a line for each controller and watch that is not ready, and for each object whose last call failed or has
-    /// not ended.
+    /// Returns a line for each controller and watch that is not ready, for each controller that does not lead, and for
+    /// each object whose last call failed or has not ended.
     pub(super) fn problems(&self) -> Vec<String> {
         let all = self.0.lock().clone();
         let views: Vec<_> = all.iter().filter_map(|known| known.view.upgrade()).collect();
@@ -41,11 +41,15 @@ fn problems(view: &ControllerView) -> Vec<String> {
         let problem = watch.problem.as_ref()?;
         Some(format!("{name}, watch of {}: {problem}", watch.place))
     });
+    let unlisted: Vec<_> = unlisted.collect();
+    // Otherwise, it may be that of a watch.
+    let idle = view.problem().filter(|_| unlisted.is_empty());
+    let election = view.election().and_then(|election| election.ready().unwrap_or_else(Some));
     let failed = failing.some_keys(SHOWN).into_iter().filter_map(|key| {
         let (error, calls) = failing.last_error(&key)?;
         Some(format!("{name}, {key}: {error} (call {calls})"))
     });
     let running = view.calls().into_iter().filter(|call| call.age >= LONG).take(SHOWN);
     let running = running.map(|call| format!("{name}, {}: the call has not ended after {:.1?}", call.key, call.age));
-    unlisted.chain(failed).chain(running).collect()
+    unlisted.into_iter().chain(idle).chain(election).chain(failed).chain(running).collect()
 }
