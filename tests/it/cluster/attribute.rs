@@ -280,6 +280,20 @@ async fn a_start_that_fails_shows_an_init_that_fails_after_the_election(cluster:
     Ok(())
 }
 
+#[kooper::test(start_paused = true)]
+async fn a_wait_that_fails_shows_a_controller_that_was_dropped(cluster: Cluster) -> Result<()> {
+    async fn open(_: Arc<ConfigMap>) {}
+    let opener = || ConfigMap::controller("opener").handler(open).build();
+    drop(cluster.run([opener()?]).await?);
+    let dropped = "\n  opener: it was stopped when its `Running` was dropped";
+    let shown = message(cluster.wait("a", |_: &ConfigMap| true)).await;
+    assert!(shown.contains(dropped), "{shown}");
+    let running = cluster.run([opener()?]).await?;
+    let shown = message(cluster.wait("a", |_: &ConfigMap| true)).await;
+    assert!(!shown.contains(dropped), "{shown}");
+    running.stop().await
+}
+
 /// Fails where `KOOPER_FAIL` says so, as the next test does.
 #[kooper::test(shops)]
 async fn a_test_may_fail(cluster: Cluster) -> Result<()> {

@@ -1,5 +1,7 @@
 //! The controllers that run on a cluster, and why they do not what a test waits for.
 
+use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::Duration;
 
 use kooper_access::internal::Failing;
@@ -15,22 +17,40 @@ const LONG: Duration = Duration::from_secs(1);
 
 /// The controllers that run on a cluster. They are not kept alive.
 #[derive(Debug, Default)]
-pub(super) struct Controllers(Mutex<Vec<Registered>>);
+pub(super) struct Controllers(Mutex<All>);
+
+#[derive(Debug, Default, Clone)]
+struct All {
+    known: Vec<Registered>,
+    /// The names of those that the drop of their `Running` has stopped.
+    dropped: BTreeSet<Arc<str>>,
+}
 
 impl Controllers {
     /// Adds those of a process.
     pub(super) fn add(&self, health: &Health) {
         let mut all = self.0.lock();
-        all.retain(|known| known.view.strong_count() > 0);
-        all.extend(health.controllers());
+        all.known.retain(|known| known.view.strong_count() > 0);
+        all.known.extend(health.controllers());
+    }
+
+    /// Notes those of a process whose `Running` is dropped.
+    pub(super) fn drop_all(&self, health: &Health) {
+        self.0.lock().dropped.extend(health.controllers().into_iter().map(|known| known.name));
     }
 
     /// Returns a line for each controller and watch that is not ready, for each controller that does not lead, and for
-    /// each object whose last call failed or has not ended.
+    /// each object whose last call failed or has not ended; and for each controller whose `Running` was dropped.
     pub(super) fn problems(&self) -> Vec<String> {
-        let all = self.0.lock().clone();
-        let views: Vec<_> = all.iter().filter_map(|known| known.view.upgrade()).collect();
-        views.iter().flat_map(|view| problems(view)).collect()
+        let All { known, dropped } = self.0.lock().clone();
+        let views: Vec<_> = known.iter().filter_map(|known| known.view.upgrade()).collect();
+        let is_gone = |name: &&Arc<str>| views.iter().all(|view| view.name() != &***name);
+        let dropped = dropped.iter().filter(is_gone).map(|name| {
+            format!(
+                "{name}: it was stopped when its `Running` was dropped: keep it, as in `let _running = cluster.run(…)`"
+            )
+        });
+        views.iter().flat_map(|view| problems(view)).chain(dropped).collect()
     }
 }
 

@@ -21,14 +21,14 @@ const START: Duration = Duration::from_secs(30);
 #[derive(Debug)]
 #[must_use = "dropping it stops the controllers"]
 pub struct Running {
+    cluster: Cluster,
     health: Health,
     stop: CancellationToken,
     /// Cuts the client off.
     dead: CancellationToken,
     ended: Option<JoinHandle<Result<(), RunError>>>,
     #[cfg(feature = "webhooks")]
-    /// The webhooks, and the cluster that they are registered in.
-    served: Option<(kooper_webhooks::Running, Cluster)>,
+    served: Option<kooper_webhooks::Running>,
 }
 
 impl Cluster {
@@ -65,6 +65,7 @@ impl Cluster {
         let stop = CancellationToken::new();
         let ended = tokio::spawn(operator.run(stop.clone()));
         let mut running = Running {
+            cluster: self.clone(),
             health,
             stop,
             dead,
@@ -123,7 +124,7 @@ impl Cluster {
             let problems = self.server.controllers().problems().join("\n");
             return Err(format!("the webhooks are not registered within {START:?}: {problems}").into());
         }
-        running.served = Some((served, self.clone()));
+        running.served = Some(served);
         Ok(running)
     }
 
@@ -190,8 +191,8 @@ impl Running {
         self.stop.cancel();
         self.join().await?;
         #[cfg(feature = "webhooks")]
-        if let Some((served, cluster)) = self.served.take() {
-            served.remove(&cluster.server.test_client()).await?;
+        if let Some(served) = self.served.take() {
+            served.remove(&self.cluster.server.test_client()).await?;
         }
         if early { Err("the controllers had ended before they were stopped".into()) } else { Ok(()) }
     }
@@ -235,5 +236,8 @@ impl Running {
 impl Drop for Running {
     fn drop(&mut self) {
         self.stop.cancel();
+        if self.ended.is_some() {
+            self.cluster.server.controllers().drop_all(&self.health);
+        }
     }
 }
