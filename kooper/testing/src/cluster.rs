@@ -326,14 +326,13 @@ impl Cluster {
     pub async fn install_crd(&self, crd: &CustomResourceDefinition) -> kube::Result<()> {
         let crd = self.apply(crd).await?;
         let since = Instant::now();
-        let deadline = since + self.timeout;
         loop {
             let established = match self.get::<CustomResourceDefinition>(&crd).await? {
                 Some(crd) => is_established(&crd),
                 None => Err("it was deleted".to_owned()),
             };
             let Err(reason) = established else { return Ok(()) };
-            if Instant::now() >= deadline {
+            if since.elapsed() >= self.timeout {
                 let name = crd.metadata.name.as_deref().unwrap_or_default();
                 let message = format!("the CRD `{name}` is not established: {reason}");
                 return Err(kube::Error::Api(Status::failure(&message, "Timeout").with_code(504).boxed()));

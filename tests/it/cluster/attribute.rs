@@ -215,6 +215,16 @@ async fn a_wait_that_fails_names_its_line_and_shows_what_is_there(cluster: Clust
     Ok(())
 }
 
+#[kooper::test]
+async fn a_wait_may_have_no_limit(cluster: Cluster) -> Result<()> {
+    let cluster = cluster.with_timeout(Duration::MAX);
+    let created = cluster.create(&config("a")).await?;
+    cluster.wait("a", |_: &ConfigMap| true).await;
+    cluster.delete(&created).await?;
+    cluster.wait_deleted(&created).await;
+    Ok(())
+}
+
 #[kooper::test(start_paused = true)]
 async fn a_wait_for_a_kind_without_a_crd_says_so(cluster: Cluster) {
     let shown = message(cluster.wait("corner", is_open)).await;

@@ -33,7 +33,6 @@ impl Cluster {
         async move {
             let key = object.key_in(self.namespace(), KindInfo::of::<T>().namespaced);
             let since = Instant::now();
-            let deadline = since + self.timeout;
             loop {
                 let found = self.look::<T>(&key).await;
                 let wrong = match found.clone() {
@@ -45,7 +44,7 @@ impl Cluster {
                     },
                     _ => None,
                 };
-                if Instant::now() >= deadline {
+                if since.elapsed() >= self.timeout {
                     let state = self.state::<T>(&key, found, wrong).await;
                     panic!("{}", self.unmet(caller, &state));
                 }
@@ -67,7 +66,6 @@ impl Cluster {
             let key = object.key_in(self.namespace(), KindInfo::of::<T>().namespaced);
             let uid = object.meta().uid.as_deref();
             let since = Instant::now();
-            let deadline = since + self.timeout;
             loop {
                 let found = self.look::<T>(&key).await;
                 match &found {
@@ -75,7 +73,7 @@ impl Cluster {
                     Ok(Some(other)) if uid.is_some() && other.metadata.uid.as_deref() != uid => return,
                     _ => {}
                 }
-                if Instant::now() >= deadline {
+                if since.elapsed() >= self.timeout {
                     let state = self.state::<T>(&key, found, None).await;
                     panic!("{}", self.unmet(caller, &state));
                 }
