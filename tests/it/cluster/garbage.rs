@@ -233,27 +233,9 @@ async fn the_pods_of_a_job_stay_unless_a_policy_is_set(cluster: Cluster) -> Resu
     Ok(())
 }
 
-#[kooper::test]
-async fn a_namespace_ends_when_it_is_empty(cluster: Cluster) -> Result<()> {
+/// Deletes a namespace whose only object is held by a finalizer.
+async fn ends_when_it_is_empty(cluster: &Cluster, params: &DeleteParams) -> Result<()> {
     let name = format!("{}-more", cluster.namespace());
-    let namespace: Namespace = object(json!({"metadata": {"name": name}}));
-    let namespace = cluster.create(&namespace).await?;
-    let mut inside = config("inside");
-    inside.metadata.namespace = Some(name);
-    inside.metadata.finalizers = Some(vec!["example.com/held".to_owned()]);
-    let inside = cluster.create(&inside).await?;
-
-    cluster.delete(&namespace).await?;
-    cluster.wait(&inside, |inside: &ConfigMap| inside.metadata.deletion_timestamp.is_some()).await;
-    assert!(cluster.get::<Namespace>(&namespace).await?.is_some());
-    cluster.patch(&inside, json!({"metadata": {"finalizers": null}})).await?;
-    cluster.wait_deleted(&namespace).await;
-    Ok(())
-}
-
-#[kooper::test]
-async fn a_namespace_that_is_deleted_in_the_foreground_ends_when_it_is_empty(cluster: Cluster) -> Result<()> {
-    let name = format!("{}-doomed", cluster.namespace());
     let namespace: Namespace = object(json!({"metadata": {"name": name}}));
     let namespace = cluster.create(&namespace).await?;
     let mut inside = config("inside");
@@ -262,7 +244,7 @@ async fn a_namespace_that_is_deleted_in_the_foreground_ends_when_it_is_empty(clu
     let inside = cluster.create(&inside).await?;
 
     let namespaces: Api<Namespace> = Api::all(cluster.client());
-    namespaces.delete(&name, &with(PropagationPolicy::Foreground)).await?;
+    namespaces.delete(&name, params).await?;
     cluster.wait(&inside, |inside: &ConfigMap| inside.metadata.deletion_timestamp.is_some()).await;
     let ending = cluster.get::<Namespace>(&namespace).await?;
     let phase = ending.and_then(|ending| ending.status).and_then(|status| status.phase);
@@ -270,6 +252,16 @@ async fn a_namespace_that_is_deleted_in_the_foreground_ends_when_it_is_empty(clu
     cluster.patch(&inside, json!({"metadata": {"finalizers": null}})).await?;
     cluster.wait_deleted(&namespace).await;
     Ok(())
+}
+
+#[kooper::test]
+async fn a_namespace_ends_when_it_is_empty(cluster: Cluster) -> Result<()> {
+    ends_when_it_is_empty(&cluster, &DeleteParams::default()).await
+}
+
+#[kooper::test]
+async fn a_namespace_that_is_deleted_in_the_foreground_ends_when_it_is_empty(cluster: Cluster) -> Result<()> {
+    ends_when_it_is_empty(&cluster, &with(PropagationPolicy::Foreground)).await
 }
 
 #[test]
