@@ -13,7 +13,7 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-/// What a handler reads that needs the name of the node, as `derive(Partial)` does it.
+/// The fields for a handler that needs the name of the node, as `derive(Partial)` does it.
 #[derive(Deserialize)]
 #[expect(dead_code, reason = "only decoded")]
 struct PodNode {

@@ -35,10 +35,10 @@ pub struct Flags {
     /// The kind to retrieve.
     #[arg(long, value_enum)]
     pub kind: Kind,
-    /// How many objects there are.
+    /// Number of objects.
     #[arg(long)]
     pub expect: usize,
-    /// How many handlers run at a time.
+    /// Number of handlers that run at a time.
     #[arg(long, default_value_t = 4)]
     pub workers: u16,
 }

@@ -13,9 +13,9 @@ use serde::{Deserialize, Serialize};
 pub struct WidgetSpec {
     /// The container image.
     pub image: String,
-    /// How many replicas are wanted.
+    /// Number of desired replicas.
     pub replicas: i32,
-    /// Whether reconciling is suspended.
+    /// Suspends reconciling.
     #[serde(default)]
     pub paused: bool,
     /// Labels of the pods that belong to it.
@@ -51,7 +51,7 @@ pub struct Listener {
     pub protocol: String,
 }
 
-/// How a database is saved.
+/// The backups of a database.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Backup {
@@ -63,7 +63,7 @@ pub struct Backup {
     pub retention_days: i32,
 }
 
-/// What is known of a database.
+/// The observed state of a database.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct WidgetStatus {

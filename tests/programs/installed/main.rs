@@ -13,10 +13,10 @@ use serde::{Deserialize, Serialize};
 #[derive(CustomResource, Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[kube(group = "installed.example.com", version = "v1", kind = "Shop", namespaced, status = "ShopStatus")]
 struct ShopSpec {
-    /// Whether its cleanup fails.
+    /// Makes its cleanup fail.
     #[serde(default)]
     stuck: bool,
-    /// Whether its cleanup blocks its thread, and does not end.
+    /// Makes its cleanup block its thread, and not end.
     #[serde(default)]
     blocked: bool,
 }

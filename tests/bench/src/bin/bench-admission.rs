@@ -23,7 +23,7 @@ use tokio_rustls::rustls::crypto::ring::default_provider;
 use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
 use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 
-/// How many objects are reviewed.
+/// Number of reviewed objects.
 const OBJECTS: usize = 100;
 
 /// Connections of the paced load. Each sends one request at a time, as the API server does with HTTP/1.1.
@@ -45,15 +45,15 @@ struct Arguments {
     /// The paced rate.
     #[arg(long, default_value_t = 2_000)]
     rate: u32,
-    /// How long each load lasts.
+    /// Duration of each load.
     #[arg(long, default_value_t = 10)]
     seconds: u32,
-    /// How often each program is measured, in turn; the table has the medians.
+    /// Number of measurements of each program, in turn; the table has the medians.
     #[arg(long, default_value_t = 3)]
     rounds: usize,
 }
 
-/// What one load has cost.
+/// The costs of one load.
 struct Load {
     per_second: f64,
     /// CPU time of the server for each request, in µs.
@@ -63,7 +63,7 @@ struct Load {
     p99: f64,
 }
 
-/// What is sent.
+/// The requests that are sent.
 struct Scenario {
     name: &'static str,
     path: &'static str,

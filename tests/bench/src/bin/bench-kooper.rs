@@ -29,7 +29,7 @@ struct Arguments {
     form: Form,
 }
 
-/// How the objects are fetched, to compare ways that a controller does not offer.
+/// The way in which the objects are fetched, to compare ways that a controller does not offer.
 #[derive(clap::Args, Clone, Copy)]
 struct Form {
     /// List pages of so many objects instead of a stream; 0: all in one.

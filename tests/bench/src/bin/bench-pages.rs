@@ -24,7 +24,7 @@ use tokio::task::{block_in_place, spawn_blocking};
 struct Arguments {
     #[arg(long, default_value_t = 1_000_000)]
     objects: usize,
-    /// How often each page is read.
+    /// Number of reads of each page.
     #[arg(long, default_value_t = 20)]
     pages: usize,
 }

@@ -61,7 +61,7 @@ enum Task {
         /// The requests of each round.
         #[arg(long, default_value_t = 1000)]
         requests: usize,
-        /// How often each request is measured on each server.
+        /// Number of measurements of each request on each server.
         #[arg(long, default_value_t = 5)]
         rounds: usize,
     },

@@ -32,7 +32,7 @@ struct Arguments {
     server: u32,
     #[arg(long, value_enum)]
     protocol: Protocol,
-    /// How many watches.
+    /// Number of watches.
     #[arg(long)]
     watches: usize,
 }

@@ -16,7 +16,7 @@ struct Arguments {
     /// The API server to use.
     #[arg(long)]
     kubeconfig: PathBuf,
-    /// How often each wiki is reconciled, such as 30s.
+    /// Interval at which each wiki is reconciled, such as 30s.
     #[arg(long)]
     resync: String,
     /// Applies the children from the handler, as before they were declared.

@@ -9,19 +9,19 @@ use crate::Scenario;
 /// Measures Kooper and its peers against one real API server.
 #[derive(Debug, clap::Parser)]
 pub(crate) struct Arguments {
-    /// How many objects of each kind.
+    /// Number of objects of each kind.
     #[arg(long, default_value_t = 20_000, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) objects: u32,
-    /// How often each program is measured.
+    /// Number of measurements of each program.
     #[arg(long, default_value_t = 5)]
     runs: u32,
     /// Only this kind.
     #[arg(long, value_enum)]
     pub(crate) only: Option<Kind>,
-    /// How long the churn of the last run lasts, in seconds.
+    /// Duration of the last run's churn, in seconds.
     #[arg(long, default_value_t = 600)]
     pub(crate) churn: u64,
-    /// What is measured; the cold sync always is.
+    /// The measurements; the cold sync is always one of them.
     #[arg(long, value_enum, value_delimiter = ',', default_value = "sync,idle,latency,relist,churn")]
     scenarios: Vec<Scenario>,
     /// A first look: the cold sync alone, one run.

@@ -33,7 +33,7 @@ enum Arguments {
     Serve {
         #[command(flatten)]
         recorded: Recorded,
-        /// How many objects.
+        /// Number of objects.
         #[arg(long)]
         objects: usize,
         /// Where to write the kubeconfig of the server.

@@ -38,7 +38,7 @@ enum What {
         /// Numbers of replicas.
         #[arg(long, value_delimiter = ',', default_values_t = [1, 2, 3], value_parser = clap::value_parser!(u16).range(1..))]
         replicas: Vec<u16>,
-        /// What the API server does with shard selectors.
+        /// The API server's support of shard selectors.
         #[arg(long, value_delimiter = ',', default_values = ["ignored", "applied"])]
         selector: Vec<Selector>,
         /// Changes of owners for which the CPU time is measured.
@@ -47,8 +47,8 @@ enum What {
         /// Changes a second.
         #[arg(long, default_value_t = 200, value_parser = clap::value_parser!(u32).range(1..))]
         rate: u32,
-        /// How often each number of replicas is measured; the table has the medians. In odd rounds the process without
-        /// shards is started first, in even ones the last replica.
+        /// Number of measurements of each number of replicas; the table has the medians. In odd rounds the process
+        /// without shards is started first, in even ones the last replica.
         #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u32).range(2..))]
         rounds: u32,
         /// Measures a second process without shards instead of replicas, which shows how exact the ratios are.
@@ -60,10 +60,10 @@ enum What {
         /// Number of owners. Each has a child.
         #[arg(long, default_value_t = 2_000)]
         owners: usize,
-        /// How often a replica is replaced.
+        /// Number of replacements of a replica.
         #[arg(long, default_value_t = 10)]
         rounds: usize,
-        /// What the API server does with shard selectors.
+        /// The API server's support of shard selectors.
         #[arg(long, value_delimiter = ',', default_values = ["ignored", "applied"])]
         selector: Vec<Selector>,
     },
@@ -71,7 +71,7 @@ enum What {
     Replica(replica::Arguments),
 }
 
-/// What an API server does with shard selectors.
+/// An API server's support of shard selectors.
 #[derive(Clone, Copy, ValueEnum)]
 enum Selector {
     Ignored,
@@ -175,7 +175,7 @@ fn are_balanced(counts: &[Counts]) -> bool {
     counts.iter().all(|one| one.shards <= fair) && owned == replica::SHARDS
 }
 
-/// What all measurements with the same objects have in common.
+/// The part that all measurements with the same objects share.
 struct Run<'a> {
     cluster: &'a ControlPlane,
     runtime: &'a Runtime,

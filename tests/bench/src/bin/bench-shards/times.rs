@@ -1,4 +1,5 @@
-//! How long shards are without a call when replicas join, stop, crash, pause or lose the API server, and what they receive.
+//! Times for which shards are without a call when replicas join, stop, crash, pause or lose the API server, and what
+//! they receive.
 
 use std::collections::BTreeMap;
 use std::process::Command;
@@ -166,7 +167,7 @@ impl Fleet<'_> {
         format!("{:.2}", most as f64 * loads.len() as f64 / sum as f64)
     }
 
-    /// What a replica without shards receives until all objects are handled, and for changes of them.
+    /// The data that a replica without shards receives until all objects are handled, and for changes of them.
     fn one_without_shards(&mut self) -> Result<(u64, u64)> {
         self.start(Follows::All)?;
         let owners = self.objects.owners();
