@@ -214,14 +214,6 @@ async fn a_subresource_is_named_as_in_a_role() {
 }
 
 #[tokio::test]
-async fn what_is_not_a_resource_is_named_by_its_path() {
-    let server = server().await;
-    server.faults().on(Verb::Get.of("/version")).nth(1).reply(503);
-    assert_eq!(code(server.client().apiserver_version().await), 503);
-    server.client().apiserver_version().await.expect("the next is served");
-}
-
-#[tokio::test]
 async fn the_fault_that_was_added_last_is_injected_and_all_of_them_count() {
     let server = server().await;
     create(&server, "a").await;
