@@ -17,6 +17,9 @@ use kooper_runtime::internal::error::chain;
 /// The field manager.
 const MANAGER: &str = "kooper-dev";
 
+/// Maximum size of all annotations of an object, in bytes.
+const MOST_ANNOTATIONS: usize = 256 << 10;
+
 /// Maximum time for a CRD to be established, and the polling interval.
 const TIMEOUT: (Duration, Duration) = (Duration::from_secs(10), Duration::from_millis(10));
 
@@ -74,7 +77,8 @@ pub(super) async fn apply_one(client: &Client, document: &Document) -> Result<()
     }
 }
 
-/// The object as kubectl applies it: a later `kubectl apply` of its file then removes fields that are no longer there.
+/// The object as kubectl applies it: a later `kubectl apply` of its file then removes fields that are no longer there. An
+/// object whose annotation would be too large is applied without it, as with `kubectl apply --server-side`.
 fn with_last_applied(document: &Document) -> Value {
     let mut object = document.object.clone();
     if let Some(metadata) = object["metadata"].as_object_mut() {
@@ -90,7 +94,11 @@ fn with_last_applied(document: &Document) -> Value {
         if !annotations.is_object() {
             *annotations = json!({});
         }
-        annotations[LAST_APPLIED] = applied.into();
+        let others = annotations.as_object().into_iter().flatten();
+        let others: usize = others.map(|(name, value)| name.len() + value.as_str().map_or(0, str::len)).sum();
+        if others + LAST_APPLIED.len() + applied.len() <= MOST_ANNOTATIONS {
+            annotations[LAST_APPLIED] = applied.into();
+        }
     }
     object
 }
@@ -115,7 +123,9 @@ async fn established(client: &Client, name: &str) -> Result<(), String> {
 
 #[cfg(test)]
 mod tests {
+    use k8s_openapi::api::core::v1::ConfigMap;
     use kooper_apiserver::ApiServer;
+    use kube::ResourceExt;
 
     use super::*;
     use crate::cli::document::parse;
@@ -142,5 +152,22 @@ mod tests {
                       creationTimestamp: '2026-01-01T00:00:00Z'\n  managedFields: [{manager: kubectl, operation: Update}]\n";
         let documents = parse("tea.yaml", export).expect("it is valid");
         apply(&server.client(), documents).await.expect("it is created");
+    }
+
+    #[tokio::test]
+    async fn an_object_that_is_too_large_for_the_annotation_of_kubectl_is_applied_without_it() {
+        let server = ApiServer::start().await.expect("a server");
+        let maps: Api<ConfigMap> = Api::namespaced(server.client(), "default");
+        for (name, size) in [("small", 100_000), ("large", 300_000)] {
+            let metadata = format!("{{name: {name}, namespace: default}}");
+            let text = format!(
+                "apiVersion: v1\nkind: ConfigMap\nmetadata: {metadata}\ndata: {{tea: '{}'}}\n",
+                "a".repeat(size)
+            );
+            let documents = parse("tea.yaml", &text).expect("it is valid");
+            apply(&server.client(), documents).await.expect("it is applied");
+            let stored = maps.get(name).await.expect("it is there");
+            assert_eq!(stored.annotations().contains_key(LAST_APPLIED), name == "small", "{name}");
+        }
     }
 }
