@@ -106,6 +106,12 @@ fn what_is_wrong_is_named_with_file_and_line() {
     assert_eq!(dev.process.exit_code(), Some(1));
     dev.process.wait_for_line(&["gadget.yaml:5: Gadget.example.com \"one\" is invalid: spec.size"]);
 
+    // A generator that has failed may have written nothing: the samples would hide that.
+    let file = home.file("none.yaml", "# nothing\n");
+    let mut dev = home.start(ONEFILE_ECHO_POD, &["--port", "0", "-f", &file]);
+    assert_eq!(dev.process.exit_code(), Some(1));
+    dev.process.wait_for_line(&["onefile-echo-pod cannot start: the files contain no objects"]);
+
     let mut dev = home.start(ONEFILE_ECHO_POD, &["-f", "/nowhere/pods.yaml"]);
     assert_eq!(dev.process.exit_code(), Some(1));
     dev.process.wait_for_line(&["onefile-echo-pod cannot start: /nowhere/pods.yaml cannot be read: "]);

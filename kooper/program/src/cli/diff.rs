@@ -27,9 +27,6 @@ const DIFFERS: u8 = 1;
 pub(crate) fn diff(invocation: &Invocation<'_>) -> Result<ExitCode, BoxError> {
     let settings = &invocation.settings;
     let documents = document::read(&settings.files)?;
-    if documents.is_empty() {
-        return Err(SeedError::Empty.into());
-    }
     let connected = DryRunProgram::connect(invocation)?;
     let namespace = connected.connection.client.default_namespace().to_owned();
     let seeds = documents.iter().map(|document| InputObject::new(document, &connected.controllers, &namespace));

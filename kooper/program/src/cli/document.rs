@@ -47,13 +47,15 @@ pub(super) enum DocumentError {
     Unreadable { file: String, error: io::Error },
     #[error("the folder {folder} has no file whose name ends in .yaml, .yml or .json")]
     Empty { folder: String },
+    #[error("the files contain no objects")]
+    NoObjects,
     #[error("{file}:{line}: {problem}")]
     Invalid { file: String, line: usize, problem: String },
     #[error("{object}: {problem}")]
     Rejected { object: String, problem: String },
 }
 
-/// Reads the objects of files and folders, in this order.
+/// Reads the objects of files and folders, in this order. Files without any object are an error.
 pub(super) fn read(paths: &[PathBuf]) -> Result<Vec<Document>, DocumentError> {
     let mut documents = Vec::new();
     for path in paths {
@@ -61,7 +63,7 @@ pub(super) fn read(paths: &[PathBuf]) -> Result<Vec<Document>, DocumentError> {
             documents.extend(parse(&shown(&file), &text(&file)?)?);
         }
     }
-    Ok(documents)
+    if documents.is_empty() && !paths.is_empty() { Err(DocumentError::NoObjects) } else { Ok(documents) }
 }
 
 /// Reads the objects of a string in YAML or JSON.
@@ -332,6 +334,9 @@ mod tests {
                 .ends_with("ends in .yaml, .yml or .json")
         );
         let json = r#"{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "c"}}"#;
+        fs::write(folder.join("b.yml"), "# nothing\n---\n").expect("a file");
+        let none = read(std::slice::from_ref(&folder)).expect_err("it has no objects").to_string();
+        assert_eq!(none, "the files contain no objects");
         fs::write(folder.join("c.json"), json).expect("a file");
         for (name, pod) in [("b.yml", "b"), ("a.yaml", "a"), ("readme.md", "d")] {
             fs::write(folder.join(name), POD.replace("{name: a}", &format!("{{name: {pod}}}"))).expect("a file");

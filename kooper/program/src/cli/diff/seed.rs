@@ -29,8 +29,6 @@ pub(super) struct InputObject<'a> {
 /// Why a pass cannot begin.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum SeedError {
-    #[error("the files contain no objects")]
-    Empty,
     #[error("the controllers of this program only read the objects in the files: add one that they handle")]
     Unhandled,
 }
