@@ -18,13 +18,14 @@ use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 use tokio::sync::Mutex as AsyncMutex;
 
 use kooper_children::SLOT;
 use kooper_runtime::internal::object::kind::KindInfo;
 use kooper_runtime::internal::watch::informer::Watched;
 use kooper_runtime::retriever::Scope;
+use kooper_sharding::{BUCKET, bucket_of_owner};
 
 use entry::Entry;
 use mirrors::Mirrors;
@@ -95,13 +96,14 @@ impl DryRun {
 
     /// The objects that differ, in the order of their kinds and names. Each dry run gives
     /// other uids to what it creates: they are replaced, also in labels, selectors and
-    /// owner references, so that two runs show the same.
+    /// owner references, and so are the buckets of children, so that two runs show the same.
     pub(crate) fn differences(&self) -> Vec<Difference> {
         let entries = self.entries.lock().clone();
         let made: Vec<_> = entries.iter().filter_map(|(id, entry)| Some((entry.made_uid()?, id))).collect();
         let made: BTreeMap<_, _> = made.iter().map(|(uid, id)| (&**uid, format!("(uid of {})", id.name))).collect();
         let mut differences: Vec<_> = entries.iter().filter_map(|(id, entry)| entry.difference(id.clone())).collect();
         for state in differences.iter_mut().flat_map(|one| [&mut one.before, &mut one.after]).flatten() {
+            replace_bucket(state, &made);
             replace_uids(state, &made);
         }
         differences
@@ -129,6 +131,20 @@ impl DryRun {
         } else {
             entries.remove(&id);
         }
+    }
+}
+
+/// Replaces the bucket of a child whose owner has one of these uids, as it is a hash of the uid.
+fn replace_bucket(child: &mut Value, uids: &BTreeMap<&str, String>) {
+    let metadata = &child["metadata"];
+    let owners = metadata["ownerReferences"].as_array().into_iter().flatten().map(|owner| &owner["uid"]);
+    // The owner of a child in another namespace is in a label.
+    let marks = metadata["labels"].as_object().into_iter().flat_map(Map::values);
+    let bucket = &metadata["labels"][BUCKET];
+    let mut own = owners.chain(marks).filter_map(Value::as_str).filter(|uid| *bucket == bucket_of_owner(uid));
+    let words = own.find_map(|uid| uids.get(uid)).map(|words| words.replacen("uid", "bucket", 1));
+    if let Some(words) = words {
+        child["metadata"]["labels"][BUCKET] = words.into();
     }
 }
 

@@ -286,6 +286,8 @@ async fn two_runs_show_the_same_of_objects_that_get_a_uid() {
         let maps: Api<ConfigMap> = Api::namespaced(client.clone(), "default");
         let owner = maps.create(&PostParams::default(), &map("owner", "red")).await.expect("an owner");
         let mut child = map("child", "blue");
+        let bucket = bucket_of_owner(owner.metadata.uid.as_ref().expect("a uid"));
+        child.labels_mut().insert(BUCKET.to_owned(), bucket);
         child.metadata.owner_references = Some(vec![
             from_value(json!({
                 "apiVersion": "v1", "kind": "ConfigMap", "name": "owner", "uid": owner.metadata.uid,
@@ -309,6 +311,7 @@ async fn two_runs_show_the_same_of_objects_that_get_a_uid() {
     assert_eq!(first, second);
     let text = first.to_string();
     assert_eq!(text.matches("(uid of owner)").count(), 1, "{first:#}");
+    assert_eq!(text.matches("(bucket of owner)").count(), 1, "{first:#}");
     assert!(text.contains("\"batch.kubernetes.io/controller-uid\":\"(uid of backup)\""), "{first:#}");
 }
 
