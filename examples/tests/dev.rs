@@ -179,6 +179,20 @@ fn a_port_that_is_named_and_taken_ends_it() {
     assert!(said.contains(&format!("cannot listen on {address}: another program uses this port")), "{said}");
 }
 
+#[cfg(target_os = "linux")]
+#[test]
+fn a_stdout_that_cannot_be_written_ends_it() {
+    let home = home("full");
+    let full = fs::File::options().write(true).open("/dev/full").expect("Linux has it");
+    let mut command = std::process::Command::new(ONEFILE_ECHO_POD);
+    command.args(["dev", "--port", "0", "--listen", "off"]).env_clear().env("XDG_STATE_HOME", home.path());
+    command.stdin(std::process::Stdio::null()).stdout(full).stderr(std::process::Stdio::piped());
+    let ended = command.spawn().and_then(kooper_tests::process::ended).expect("it starts");
+    let log = String::from_utf8_lossy(&ended.stderr);
+    assert_eq!(ended.status.code(), Some(1), "{log}");
+    assert!(log.contains("onefile-echo-pod cannot start: stdout cannot be written: "), "{log}");
+}
+
 #[test]
 fn a_default_port_that_is_taken_is_passed_over() {
     let home = home("moves");

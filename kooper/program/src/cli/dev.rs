@@ -11,7 +11,6 @@ mod server;
 
 use std::collections::BTreeSet;
 use std::env;
-use std::io::Write;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::process::ExitCode;
 
@@ -156,9 +155,7 @@ pub(super) fn dev(mut invocation: Invocation<'_>) -> Result<ExitCode> {
     };
     // The greeting promises that Ctrl-C stops it.
     let supervisor = Supervisor::new()?;
-    // A closed stdout is not an error.
-    drop(write!(std::io::stdout(), "{greeting}"));
-    drop(std::io::stdout().flush());
+    print(&greeting.to_string())?;
     let ended = match runners {
         RunMode::This(listeners) => run.operate(supervisor, controllers, *listeners, served, Some(connection)),
         RunMode::Processes(replicas) => replicas.run(),
