@@ -213,11 +213,15 @@ impl Object {
     /// # Errors
     /// If the object does not match the type; the error names the object.
     pub fn decode<K: DeserializeOwned>(&self) -> Result<K, DecodeError> {
-        self.text.read(|bytes| match self.protobuf {
+        self.text.read(|bytes| self.decode_text(bytes))
+    }
+
+    fn decode_text<K: DeserializeOwned>(&self, bytes: &[u8]) -> Result<K, DecodeError> {
+        match self.protobuf {
             None => self.decode_json(bytes),
             // Only the error for JSON has the path of the field.
             Some(kind) => kind.deserialize(bytes).or_else(|_| self.decode_json(&json_of(kind, bytes))),
-        })
+        }
     }
 
     fn decode_json<K: DeserializeOwned>(&self, json: &[u8]) -> Result<K, DecodeError> {

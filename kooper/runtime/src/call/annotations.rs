@@ -16,7 +16,7 @@ impl Annotations {
     /// The annotation by which an object is paused. One that cannot be read is not paused.
     #[must_use]
     pub fn paused_by(&self, object: &Object) -> Option<&str> {
-        self.pause.as_deref().filter(|name| value(object, name).as_deref() == Some("true"))
+        self.pause.as_deref().filter(|name| object.annotation(name).as_deref() == Some("true"))
     }
 
     pub(crate) fn is_paused(&self, object: &Object) -> bool {
@@ -40,11 +40,27 @@ impl Annotations {
         if !has_any || !differs(old, new, &[Changed::Annotations]) {
             return (false, false);
         }
-        let asks = |name: &String| value(old, name) != value(new, name);
+        let asks = |name: &String| old.annotation(name) != new.annotation(name);
         (self.reconcile_now.as_ref().is_some_and(asks), self.is_paused(old) != self.is_paused(new))
     }
 }
 
-fn value(object: &Object, name: &str) -> Option<String> {
-    object.metadata().ok()?.annotations.get(name).cloned()
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_object_is_paused_by_its_annotation_however_that_is_written() {
+        let annotations = Annotations { pause: Some("shop.io/pause".to_owned()), reconcile_now: None };
+        let is_paused = |name: &str| {
+            let json = format!(r#"{{"metadata":{{"name":"a","annotations":{{"{name}":"true"}}}}}}"#);
+            annotations.is_paused(&Object::parse(json.as_bytes()).unwrap())
+        };
+        for name in ["shop.io/pause", r"shop.io\/pause", r"shop.io/\u0070ause"] {
+            assert!(is_paused(name), "{name}");
+        }
+        for name in ["shop.io/other", "shop.io/paused", r"shop.io\/other"] {
+            assert!(!is_paused(name), "{name}");
+        }
+    }
 }

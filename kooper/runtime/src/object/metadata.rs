@@ -70,6 +70,19 @@ impl Object {
         self.decode::<Head<Metadata>>().map(|head| head.metadata)
     }
 
+    /// One of the annotations. An object whose bytes lack its name is not decoded.
+    pub(crate) fn annotation(&self, name: &str) -> Option<String> {
+        self.text.read(|bytes| {
+            // JSON may have a part of the name as an escape.
+            let may_be_escaped = self.protobuf.is_none() && memchr::memchr(b'\\', bytes).is_some();
+            if !may_be_escaped && memchr::memmem::find(bytes, name.as_bytes()).is_none() {
+                return None;
+            }
+            let mut head: Head<Metadata> = self.decode_text(bytes).ok()?;
+            head.metadata.annotations.remove(name)
+        })
+    }
+
     /// Decodes the owner references; the rest is skipped.
     ///
     /// # Errors
