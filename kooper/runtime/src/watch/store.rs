@@ -115,10 +115,11 @@ impl Store {
 
     /// Adds an object, or replaces its older version.
     pub fn put(&self, object: Object) -> Change {
-        let known = self.get(object.key()).is_some();
+        let shard = self.shard(object.key());
+        let known = shard.read().get(object.key()).is_some();
         let new = Arc::new(object.packed(self.dictionaries.as_ref(), known));
         let old = {
-            let mut contents = self.shard(new.key()).write();
+            let mut contents = shard.write();
             contents.reindex([new.key()], true);
             contents.objects.replace(ByKey(new.clone())).map(|ByKey(old)| old)
         };
