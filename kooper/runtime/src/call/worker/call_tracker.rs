@@ -95,7 +95,9 @@ impl CallTracker {
 
     /// The seconds that all of them have run, in total.
     pub(crate) fn unfinished(&self) -> f64 {
-        self.calls.lock().keys().map(|(started, _)| started.elapsed().as_secs_f64()).sum()
+        // Read once: there may be as many daemons as objects.
+        let now = Instant::now();
+        self.calls.lock().keys().map(|(started, _)| now.saturating_duration_since(*started).as_secs_f64()).sum()
     }
 
     /// The seconds that the longest one has run.
