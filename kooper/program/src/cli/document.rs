@@ -7,6 +7,7 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use kooper_grammar::name;
 use serde_json::Value;
 
 /// The metadata that only a server sets.
@@ -186,7 +187,7 @@ fn without_place(message: &str) -> String {
 }
 
 /// Adds an object, or the items of a list.
-fn add(object: Value, source: Source, documents: &mut Vec<Document>) -> Result<(), DocumentError> {
+fn add(mut object: Value, source: Source, documents: &mut Vec<Document>) -> Result<(), DocumentError> {
     if object.is_null() {
         return Ok(());
     }
@@ -207,8 +208,25 @@ fn add(object: Value, source: Source, documents: &mut Vec<Document>) -> Result<(
         }
         return Ok(());
     }
-    if object["metadata"]["name"].as_str().is_none_or(str::is_empty) {
-        return Err(source.at("metadata.name", "`metadata.name` is missing: write the name of the object"));
+    let name = &object["metadata"]["name"];
+    let problem = match name.as_str() {
+        None if !name.is_null() => Some("`metadata.name` is not a string: write it in quotes"),
+        None | Some("") => Some("`metadata.name` is missing: write the name of the object"),
+        // In a path, the rest would be a subresource.
+        Some(name) if name.contains('/') => Some("`metadata.name` has a `/`: write a name without it"),
+        Some(_) => None,
+    };
+    if let Some(problem) = problem {
+        return Err(source.at("metadata.name", problem));
+    }
+    // As for kubectl, an empty namespace is none.
+    if object["metadata"]["namespace"] == ""
+        && let Some(metadata) = object["metadata"].as_object_mut()
+    {
+        metadata.remove("namespace");
+    }
+    if let Some(namespace) = object["metadata"]["namespace"].as_str() {
+        name::label(namespace).map_err(|error| source.at("metadata.namespace", &error.to_string()))?;
     }
     documents.push(Document { object, source: Some(source) });
     Ok(())
@@ -320,6 +338,21 @@ mod tests {
         assert!(json.starts_with("shop.yaml:3: ") && !json.contains(" at line "), "{json}");
         let twice = refused(&format!("{POD}kind: Pod\n"));
         assert_eq!(twice, "shop.yaml:4: duplicate mapping key `kind` is not allowed here");
+    }
+
+    #[test]
+    fn a_name_or_namespace_that_no_path_can_have_is_refused_and_an_empty_namespace_is_none() {
+        let pod = |metadata: &str| format!("apiVersion: v1\nkind: Pod\nmetadata:\n  {metadata}\n");
+        for (metadata, problem) in [
+            ("name: 5", "shop.yaml:4: `metadata.name` is not a string: write it in quotes"),
+            ("name: a/status", "shop.yaml:4: `metadata.name` has a `/`: write a name without it"),
+            ("name: a\n  namespace: A B", "shop.yaml:5: \"A B\" is not a DNS label: "),
+        ] {
+            let refused = refused(&pod(metadata));
+            assert!(refused.starts_with(problem), "{refused}");
+        }
+        let documents = parse("shop.yaml", &pod("name: a\n  namespace: ''")).expect("it is valid");
+        assert_eq!(documents[0].object["metadata"], serde_json::json!({"name": "a"}));
     }
 
     #[test]

@@ -13,6 +13,7 @@ use tokio::time::{sleep, timeout};
 use crate::cli::document::{Document, DocumentError, LAST_APPLIED, OF_SERVER};
 use kooper_access::internal::crd::is_established;
 use kooper_runtime::internal::error::chain;
+use kooper_runtime::internal::object::segment::escape;
 
 /// The field manager.
 const MANAGER: &str = "kooper-dev";
@@ -58,7 +59,7 @@ pub(super) async fn apply_one(client: &Client, document: &Document) -> Result<()
     let mut params = PatchParams::apply(MANAGER).force();
     params.field_validation = Some(ValidationDirective::Strict);
     let name = document.object["metadata"]["name"].as_str().unwrap_or_default();
-    match objects.patch(name, &params, &Patch::Apply(with_last_applied(document))).await {
+    match objects.patch(&escape(name), &params, &Patch::Apply(with_last_applied(document))).await {
         Ok(_) if kind.kind == "CustomResourceDefinition" => {
             established(client, name).await.map_err(|problem| document.error("metadata.name", &problem))
         }
@@ -142,6 +143,15 @@ mod tests {
         );
         let both = format!("{map}---\napiVersion: v1\nkind: Namespace\nmetadata: {{name: shops}}\n");
         apply(&server.client(), documents(&both)).await.expect("it is created first");
+    }
+
+    #[tokio::test]
+    async fn a_name_that_the_server_rejects_is_reported_with_its_line() {
+        let server = ApiServer::start().await.expect("a server");
+        let map = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: a tea?\n";
+        let documents = parse("tea.yaml", map).expect("it is read");
+        let error = apply(&server.client(), documents).await.expect_err("it is no name").to_string();
+        assert!(error.starts_with("tea.yaml:4: ") && error.contains("Invalid value: \"a tea?\""), "{error}");
     }
 
     #[tokio::test]
