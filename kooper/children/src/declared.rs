@@ -253,26 +253,27 @@ impl<P: Kind, S, L> Declaration<P, S, L> {
         let name = |id: &FunctionId| known.iter().find(|known| known.is(id.id)).unwrap_or(id).name.clone();
         let (previous, previous_kinds): (Vec<_>, Vec<_>) = self.previous.into_iter().unzip();
         let graph = Graph::new(self.slots.iter().map(|slot| slot.spec(&name)).collect())?.with_previous(previous);
-        for (at, slot) in self.slots.iter().enumerate() {
+        // Slots of one kind have the same cache, which decodes its objects as one type.
+        let (mut ids, mut kinds) = (Vec::new(), Vec::<Box<dyn DynKind<P, S>>>::new());
+        for slot in &self.slots {
             let Some(kind) = slot.kind() else { continue };
-            let other = self.slots[..at].iter().find(|other| {
-                let is_another = |of: Box<dyn DynKind<P, S>>| {
-                    of.resource() == kind.resource() && of.child_type() != kind.child_type()
-                };
-                other.kind().is_some_and(is_another)
-            });
-            if let Some(other) = other {
-                let (one, other) = (other.id().name.clone(), slot.id().name.clone());
-                return Err(GraphError::DifferentTypes { one, other, resource: kind.resource().to_owned() });
+            match ids.iter().zip(&kinds).find(|(_, known)| known.resource() == kind.resource()) {
+                None => {
+                    ids.push(slot.id());
+                    kinds.push(kind);
+                }
+                Some((one, known)) if known.child_type() != kind.child_type() => {
+                    let (one, other) = (one.name.clone(), slot.id().name.clone());
+                    return Err(GraphError::DifferentTypes { one, other, resource: kind.resource().to_owned() });
+                }
+                Some(_) => {}
             }
         }
         if let Some(mistake) = self.mistake {
             return Err(mistake);
         }
         let (is_ordered, has_daemon) = (AtomicBool::new(false), AtomicBool::new(false));
-        let mut kinds: Vec<Box<dyn DynKind<P, S>>> = Vec::new();
-        // Slots of one kind have the same cache.
-        for kind in self.slots.iter().filter_map(|slot| slot.kind()).chain(previous_kinds) {
+        for kind in previous_kinds {
             if kinds.iter().all(|known| known.resource() != kind.resource()) {
                 kinds.push(kind);
             }

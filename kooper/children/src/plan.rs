@@ -229,6 +229,13 @@ impl<'a> Planner<'a> {
         self.labelled(slot).filter(move |(id, child)| !child.is_elsewhere || desired.iter().any(|(one, _)| one == *id))
     }
 
+    /// Returns `true` if the function of a slot has returned the child. Objects of `external` slots are not children.
+    fn is_returned(&self, child: &ChildId) -> bool {
+        let slots = self.graph.nodes().iter().zip(&self.observed.slots);
+        let mut slots = slots.filter(|(node, _)| !node.spec.flags.external);
+        slots.any(|(_, progress)| progress.desired.iter().any(|(one, _)| one == child))
+    }
+
     fn is_wanted(&self, child: &ChildId) -> bool {
         self.wanted.binary_search(&child).is_ok()
     }
@@ -251,10 +258,7 @@ impl<'a> Planner<'a> {
         if node.spec.flags.once && node.spec.returns != Returns::Many && progress.run == Run::NotCalled {
             let existing: Vec<_> = self.certain(slot).collect();
             // Its label may be wrong: that slot waits until the function of this one has said what it wants.
-            let others = self.observed.slots.iter().zip(self.graph.nodes());
-            let mut others = others.filter(|(_, node)| !node.spec.flags.external).flat_map(|(other, _)| &other.desired);
-            let is_returned = others.any(|(one, _)| existing.iter().any(|(id, _)| *id == one));
-            if !existing.is_empty() && !is_returned {
+            if !existing.is_empty() && !existing.iter().any(|(id, _)| self.is_returned(id)) {
                 return self.keep_labels(slot, &existing);
             }
         }
