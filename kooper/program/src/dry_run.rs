@@ -141,10 +141,9 @@ fn replace_bucket(child: &mut Value, uids: &BTreeMap<&str, String>) {
     // The owner of a child in another namespace is in a label.
     let marks = metadata["labels"].as_object().into_iter().flat_map(Map::values);
     let bucket = &metadata["labels"][BUCKET];
-    let mut own = owners.chain(marks).filter_map(Value::as_str).filter(|uid| *bucket == bucket_of_owner(uid));
-    let words = own.find_map(|uid| uids.get(uid)).map(|words| words.replacen("uid", "bucket", 1));
-    if let Some(words) = words {
-        child["metadata"]["labels"][BUCKET] = words.into();
+    let mut known = owners.chain(marks).filter_map(|uid| uids.get_key_value(uid.as_str()?));
+    if let Some((_, words)) = known.find(|(uid, _)| *bucket == bucket_of_owner(uid)) {
+        child["metadata"]["labels"][BUCKET] = words.replacen("uid", "bucket", 1).into();
     }
 }
 
