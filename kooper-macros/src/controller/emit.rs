@@ -71,7 +71,8 @@ fn fields(model: &Model<'_>) -> TokenStream {
     let checks = paths.flat_map(|path| {
         kinds.iter().map(move |kind| {
             let here = runtime.at(path.span());
-            let (name, field) = (text(kind), path.value().replace('{', "{{").replace('}', "}}"));
+            let escaped = |text: String| text.replace('{', "{{").replace('}', "}}");
+            let (name, field) = (escaped(text(kind)), escaped(path.value()));
             let text = message!("`{name}` has no field `{field}`: write the names of fields as in JSON");
             quote_spanned! {path.span()=>
                 #conditions

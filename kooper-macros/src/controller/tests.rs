@@ -351,6 +351,15 @@ fn generated_items_allow_what_the_function_allows() {
 }
 
 #[test]
+fn the_message_about_a_field_that_is_missing_has_the_braces_of_its_kind() {
+    let item = quote! {
+        async fn size(sized: Arc<Sized<{ 1 + 1 }>>) {}
+    };
+    let tokens = expand(quote!(resource = Sized<{ 1 + 1 }>, changed = ["spec.size"]), &item).to_string();
+    assert!(tokens.contains("Sized<{{1+1}}>` has no field `spec.size`"), "{tokens}");
+}
+
+#[test]
 fn lints_that_are_allowed_under_a_condition_are_allowed_in_generated_items() {
     let item = quote! {
         #[cfg_attr(feature = "next", deprecated, expect(clippy::unused_async), doc = "replaced")]
