@@ -240,6 +240,24 @@ async fn first_and_after_count_from_when_the_fault_is_added() {
     fault.injected(2).await;
 }
 
+#[tokio::test]
+async fn nth_counts_from_the_times_of_after() {
+    let server = server().await;
+    create(&server, "a").await;
+    let fault = server.faults().on(Verb::Get.of("configmaps")).after(2).nth(2).reply(500);
+    let mut served = Vec::new();
+    for _ in 0..5 {
+        served.push(maps(&server).get("a").await.is_ok());
+    }
+    assert_eq!((served, fault.times()), (vec![true, true, true, false, true], 1));
+}
+
+#[tokio::test]
+#[should_panic(expected = "a probability is from 0 to 1: 10")]
+async fn a_percentage_is_no_probability() {
+    let _ = server().await.faults().on(Requests::all()).with_probability(10.0);
+}
+
 #[tokio::test(start_paused = true)]
 async fn watch_events_meet_their_faults() {
     type Add = fn(On<WatchEvents>) -> Fault;

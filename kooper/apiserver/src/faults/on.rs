@@ -24,14 +24,15 @@ impl<M> On<M> {
         Self { faults, matcher, when: FaultTiming::default() }
     }
 
-    /// Only the nth time, from 1. Each fault counts what it is for from the moment at which it is added.
+    /// Only the nth time, from 1. Each fault counts what it is for from the moment at which it is added;
+    /// with [`after`](Self::after), from then on.
     ///
     /// # Panics
     ///
     /// If `n` is 0.
     pub fn nth(mut self, n: u64) -> Self {
         assert!(n > 0, "the first time is 1: write `nth(1)`");
-        self.when.after = n - 1;
+        self.when.after = self.when.after.saturating_add(n - 1);
         self.when.times = Some(1);
         self
     }
@@ -44,12 +45,17 @@ impl<M> On<M> {
 
     /// Not before it happened so many times.
     pub fn after(mut self, times: u64) -> Self {
-        self.when.after = times;
+        self.when.after = self.when.after.saturating_add(times);
         self
     }
 
     /// By chance, from 0 (never) to 1 (each time). The seed decides, see the [module](super).
+    ///
+    /// # Panics
+    ///
+    /// If the probability is not in this range.
     pub fn with_probability(mut self, probability: f64) -> Self {
+        assert!((0.0..=1.0).contains(&probability), "a probability is from 0 to 1: {probability}");
         self.when.probability = probability;
         self
     }
