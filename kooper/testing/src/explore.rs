@@ -238,7 +238,12 @@ impl Exploration {
 
     /// The most histories; of more, the seed chooses. Default: 500. `KOOPER_HISTORIES`
     /// overrides it.
+    ///
+    /// # Panics
+    ///
+    /// If it is 0.
     pub fn limit(mut self, histories: usize) -> Self {
+        assert!(histories > 0, "an exploration without histories shows nothing: write `limit(1)` or more");
         self.limit = plan::histories().unwrap_or(histories);
         self
     }
