@@ -32,6 +32,10 @@ pub(super) static FLAGS: [Flag; 5] = [
             let advice = "write the number of a shard and the name of a replica, such as `3=shop-7d4b9c8f6d-x2x9z`";
             let (shard, replica) = text.split_once('=').filter(|(_, replica)| !replica.is_empty()).ok_or(advice)?;
             let shard = shard.parse().map_err(|_| advice)?;
+            let is_moved = |change: &Change| matches!(change, Change::Move(moved, _) if *moved == shard);
+            if settings.shards.changes.iter().any(is_moved) {
+                return Err(format!("shard {shard} is moved twice: write the replica that should own it"));
+            }
             settings.shards.changes.push(Change::Move(shard, replica.to_owned()));
             Ok(())
         },

@@ -274,6 +274,7 @@ fn shards_are_moved_and_replicas_drained() {
     for line in ["shards --move 3", "shards --move a=pod", "shards --move 3="] {
         assert!(refused(line, &[]).contains("write the number of a shard and the name of a replica"), "{line}");
     }
+    assert!(refused("shards --move 3=pod-a --move 3=pod-b", &[]).contains("shard 3 is moved twice"));
     assert_eq!((read("dev --replicas 3").processes, read("dev").processes), (Some(3), None));
     assert!(refused("dev --replicas 0", &[]).contains("write a whole number from 1 to 16"));
 }
