@@ -234,8 +234,13 @@ impl Listener {
         for path in self.routes.paths() {
             let problem = if pages::is_taken(path) {
                 "it is a page of every listener: choose another path"
-            } else if !path.starts_with('/') || path.parse::<http::uri::PathAndQuery>().is_err() || path.contains('?') {
-                "its path must begin with `/` and have no query, such as `/version`"
+            } else if !path.starts_with('/')
+                || path.parse::<http::uri::PathAndQuery>().is_err()
+                || path.contains(['?', '#'])
+            {
+                "its path must begin with `/` and have no query or fragment, such as `/version`"
+            } else if self.routes.paths().filter(|other| *other == path).count() > 1 {
+                "it was added before: choose another path"
             } else {
                 continue;
             };

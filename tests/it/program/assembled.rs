@@ -30,7 +30,7 @@ fn its_controllers_are_those_of_a_loop_and_its_logs_and_metrics_its_own() {
     dev.process.wait_for_page("/readyz?verbose", 503, &["paint: there is none"]);
     dev.process.wait_for_page("/colors", 200, &["red and blue"]);
     dev.process.wait_for_page("/broken", 500, &["/broken panicked"]);
-    dev.process.wait_for_page("/unknown", 404, &["/metrics, /healthz, /readyz, /broken and /colors"]);
+    dev.process.wait_for_page("/unknown", 404, &["/metrics, /healthz, /readyz, /colors and /broken"]);
     dev.stop();
 }
 

@@ -178,6 +178,24 @@ fn a_status_page_is_never_open_to_other_machines() {
     assert!(matches!(served, Err(ListenError::OpenStatusPage { .. })), "{served:?}");
 }
 
+#[test]
+fn a_page_whose_path_is_taken_or_cannot_be_requested_is_an_error() {
+    let program = tokio::runtime::Runtime::new().expect("a runtime");
+    let page = |_: http::Request<()>| async { http::Response::new("") };
+    for (path, problem) in [
+        ("/a", "it was added before"),
+        ("/metrics", "it is a page of every listener"),
+        ("/b?c", "have no query or fragment"),
+        ("/b#c", "have no query or fragment"),
+        ("b", "must begin with `/`"),
+    ] {
+        let listener = Listener::bind(any(Ipv4Addr::LOCALHOST)).expect("a free port").route("/a", page);
+        let served = listener.route(path, page).serve(Registry::new(), Health::default(), program.handle().clone());
+        let error = served.expect_err(path).to_string();
+        assert!(error.contains(problem) && error.contains(&format!("`{path}`")), "{error}");
+    }
+}
+
 /// Metrics that are not gathered before the channel is closed.
 struct Slow {
     desc: Desc,
