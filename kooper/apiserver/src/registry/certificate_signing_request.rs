@@ -3,7 +3,8 @@
 use serde_json::{Value, json};
 
 use super::row::{Row, or_none};
-use super::strategy::{Reset, Strategy};
+use super::strategy::{Reset, Strategy, keep};
+use crate::identity::User;
 use crate::time::{self, duration};
 
 pub(super) struct CertificateSigningRequest;
@@ -11,6 +12,15 @@ pub(super) struct CertificateSigningRequest;
 impl Strategy for CertificateSigningRequest {
     fn keeps_spec(&self) -> bool {
         true
+    }
+
+    /// Signers and approvers rely on the user, so that a client cannot choose it.
+    fn record_user(&self, object: &mut Value, user: &User) {
+        let Some(spec) = object.get_mut("spec").filter(|spec| spec.is_object()) else { return };
+        let info = user.info();
+        for key in ["username", "uid", "groups", "extra"] {
+            keep(spec, &info, key);
+        }
     }
 
     fn reset(&self, subresource: &str) -> Option<Reset> {

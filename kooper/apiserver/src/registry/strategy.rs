@@ -5,6 +5,7 @@ use serde_json::Value;
 use super::row::Row;
 use crate::amounts::Amounts;
 use crate::form;
+use crate::identity::User;
 use crate::kinds::Kind;
 use crate::status::StatusError;
 use crate::task::Task;
@@ -92,6 +93,9 @@ pub(crate) trait Strategy: Sync {
 
     /// Adds to an object what is hidden.
     fn reveal(&self, _object: &mut Value, _hidden: &str) {}
+
+    /// Records in a new object who has sent it.
+    fn record_user(&self, _object: &mut Value, _user: &User) {}
 
     /// Readies a new object.
     fn prepare_for_create(

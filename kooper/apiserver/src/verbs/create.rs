@@ -78,6 +78,7 @@ async fn created(
             None if options.dry_run => Allocation::Tried,
             None => Allocation::Made,
         };
+        registry::of(kind).record_user(&mut object, call.user);
         prepare::create(kind, &mut object, allocation)?;
         let name = meta::text(&object, "name").to_owned();
         request.name.clone_from(&name);
