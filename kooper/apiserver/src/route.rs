@@ -64,7 +64,9 @@ impl Route {
             return Self::Unknown;
         }
         match parts.as_slice() {
-            ["healthz" | "readyz" | "livez", ..] => Self::Health,
+            ["healthz" | "readyz" | "livez"] | ["healthz" | "readyz" | "livez", "ping" | "log" | "etcd"] => {
+                Self::Health
+            }
             ["version"] => Self::Version,
             ["openapi", "v2"] => Self::OpenApiV2,
             ["openapi", "v3"] => Self::OpenApi(None),

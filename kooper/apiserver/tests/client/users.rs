@@ -1,10 +1,11 @@
 //! Tests of what users may do.
 
 use http::Method;
+use k8s_openapi::api::certificates::v1::CertificateSigningRequest;
 use k8s_openapi::api::core::v1::ConfigMap;
 use k8s_openapi::api::rbac::v1::Role;
 use kooper_apiserver::{ApiServer, User};
-use kube::api::{Patch, PatchParams};
+use kube::api::{Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 
 use super::send;
@@ -40,6 +41,32 @@ async fn a_role_can_be_released_without_the_rights_that_it_gives() {
     assert!(refused.to_string().contains("is attempting to grant RBAC permissions not currently held"), "{refused}");
     let released = patch(json!({"finalizers": null})).await.expect("it gives no rights");
     assert_eq!(released.metadata.finalizers, None);
+}
+
+#[tokio::test]
+async fn a_certificate_signing_request_has_the_user_who_sent_it() {
+    let server = ApiServer::start().await.expect("loopback can be listened on");
+    let client = server.client_of(User::new("jane", &["system:masters"]));
+    let requests: kube::Api<CertificateSigningRequest> = kube::Api::all(client);
+    let spec = json!({
+        "request": "YQ==", "signerName": "example.com/a", "usages": ["client auth"],
+        "username": "admin", "uid": "1", "groups": ["system:nodes"], "extra": {"a": ["b"]},
+    });
+    let request = serde_json::from_value(json!({"metadata": {"name": "a"}, "spec": spec})).expect("it is a request");
+    let created = requests.create(&PostParams::default(), &request).await.expect("it is valid").spec;
+    assert_eq!((created.username.as_deref(), created.uid, created.extra), (Some("jane"), None, None));
+    assert_eq!(created.groups.unwrap_or_default(), ["system:masters", "system:authenticated"]);
+    let patch = Patch::Merge(json!({"spec": {"username": "admin"}}));
+    let patched = requests.patch("a", &PatchParams::default(), &patch).await.expect("the spec is kept").spec;
+    assert_eq!(patched.username.as_deref(), Some("jane"));
+}
+
+#[tokio::test]
+async fn only_checks_of_health_that_exist_are_served() {
+    let server = ApiServer::start().await.expect("loopback can be listened on");
+    for (path, status) in [("/readyz", 200), ("/livez/ping", 200), ("/readyz/ping/a", 404), ("/healthz/bogus", 404)] {
+        assert_eq!(send(&server, Method::GET, path, Value::Null).await.0, status, "{path}");
+    }
 }
 
 #[tokio::test]
