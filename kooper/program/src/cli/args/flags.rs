@@ -49,6 +49,8 @@ impl Flag {
             .value_name(self.value)
             .help(self.help)
             .action(action)
+            // A negative duration is not taken for a flag.
+            .allow_hyphen_values(self.value.starts_with("DURATION"))
             .value_parser(ValueParser::new(check))
             .global(self.is_global())
     }

@@ -154,6 +154,7 @@ fn invalid_values_are_reported_with_their_flag_and_what_to_write() {
         ("log-level", "KOOPER_LOG_LEVEL", "loud", "`loud` is not a log level: write off, error, warn"),
         ("lease-namespace", "KOOPER_LEASE_NAMESPACE", "A", "\"A\" is not a DNS label"),
         ("leader-election", "KOOPER_LEADER_ELECTION", "yes", "write `on` or `off`"),
+        ("drain-timeout", "KOOPER_DRAIN_TIMEOUT", "-5s", "the duration \"-5s\" has a sign: write it without"),
         ("drain-timeout", "KOOPER_DRAIN_TIMEOUT", "never", "write a number and a unit, such as \"30s\""),
     ] {
         let by_flag = refused(&format!("--{flag} {value}"), &[]);
