@@ -48,7 +48,7 @@ pub mod internal {
     pub use crate::capability::{ADOPTED, OWNER, OwnedApplyOptions, ReservedStatus, has_marked, note_marked};
     pub use crate::context::extensions;
     pub use crate::controller::builder::Sample;
-    pub use crate::controller::operator::{DRAIN, check_names, check_tasks};
+    pub use crate::controller::operator::{DRAIN, check_controllers, check_names};
     pub use crate::field_name::FieldName;
     pub use crate::installation::Installation;
     pub use crate::rebase::rebase;

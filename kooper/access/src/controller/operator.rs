@@ -31,9 +31,7 @@ use crate::installation::Installation;
 use crate::settings::GivenSettings;
 #[doc(hidden)]
 pub use names::check_names;
-use sharding::Shardings;
-#[doc(hidden)]
-pub use sharding::check_tasks;
+use sharding::{Shardings, check_tasks};
 use supervised::supervised;
 
 /// The default time that running handler calls get on shutdown.
@@ -369,19 +367,13 @@ impl Builder {
         self.controllers.iter_mut().for_each(|controller| controller.set_own_namespace(&namespace));
         // A pass ends, and a daemon does not.
         self.controllers.retain(|controller| self.pass.is_none() || !controller.is_daemon());
-        let mut names = HashSet::new();
+        check_controllers(&self.controllers)?;
         for controller in &self.controllers {
-            if !names.insert(controller.name().to_owned()) {
-                let problem = "two controllers have this name: rename one of them";
-                return Err(controller.error("name", ConfigErrorKind::Taken, problem).into());
-            }
             if self.client.is_none() {
                 controller.check_client()?;
             }
             controller.check_settings(&self.settings)?;
         }
-        check_claims(&self.controllers)?;
-        check_tasks(&self.controllers)?;
         let installation = Installation::new(&self.program, self.instance);
         let namespace = self.lease_namespace.unwrap_or(namespace);
         check_names(&self.controllers, &installation, &namespace)?;
@@ -423,6 +415,21 @@ impl Builder {
         let runners = runners.collect::<Result<_, BuildError>>()?;
         Ok(Operator { runners, watches: process.watches, health: process.health })
     }
+}
+
+/// Checks the controllers of a program against each other.
+///
+/// # Errors
+/// If two of them have the same name or claim the same objects, or a task follows the shards of none.
+#[doc(hidden)]
+pub fn check_controllers(controllers: &[Controller]) -> Result<(), ConfigError> {
+    let mut names = HashSet::new();
+    if let Some(one) = controllers.iter().find(|one| !names.insert(one.name())) {
+        let problem = "two controllers have this name: rename one of them";
+        return Err(one.error("name", ConfigErrorKind::Taken, problem));
+    }
+    check_claims(controllers)?;
+    check_tasks(controllers)
 }
 
 /// No controller may remove the finalizer of another, or take over the fields

@@ -4,7 +4,7 @@ use super::app::App;
 use super::args::Settings;
 use super::connect::Connection;
 use kooper_access::Controller;
-use kooper_access::internal::{Installation, check_names, check_tasks};
+use kooper_access::internal::{Installation, check_controllers, check_names};
 use kooper_runtime::BoxError;
 use kooper_runtime::leader::LeaderElection;
 
@@ -44,7 +44,7 @@ impl<'a> Invocation<'a> {
         let settings = &self.settings;
         let mut controllers =
             self.app.program().into_controllers()?.into_iter().flat_map(Controller::with_daemon).collect::<Vec<_>>();
-        check_tasks(&controllers)?;
+        check_controllers(&controllers)?;
         for controller in &mut controllers {
             crate::check(controller, settings.own.declared.as_ref())?;
             if let Some(workers) = settings.workers {
@@ -136,6 +136,28 @@ mod tests {
         let app = App::new("shop", "1.0.0").defined(tasks);
         let error = Invocation { app: &app, settings: Settings::default() }.controllers().unwrap_err().to_string();
         assert!(error.contains("the program has no controller `stores` with shards"), "{error}");
+    }
+
+    #[test]
+    fn controllers_that_share_their_name_or_finalizer_are_an_error_of_each_command() {
+        fn names(program: &mut Program) {
+            program.add(Controller::builder::<Pod>("one").handler(async || {}));
+            program.add(Controller::builder::<Pod>("one").handler(async || {}));
+        }
+        fn finalizers(program: &mut Program) {
+            for name in ["one", "two"] {
+                let cleaning = Controller::builder::<Pod>(name).cleanup("example.com/pantry", async || {});
+                program.add(cleaning.handler(async || {}));
+            }
+        }
+        for (define, problem) in [
+            (names as fn(&mut Program), "two controllers have this name: rename one of them"),
+            (finalizers, "the controller `one` of the same kind has this finalizer"),
+        ] {
+            let app = App::new("shop", "1.0.0").defined(define);
+            let error = Invocation { app: &app, settings: Settings::default() }.controllers().unwrap_err().to_string();
+            assert!(error.contains(problem), "{error}");
+        }
     }
 
     #[test]

@@ -38,8 +38,7 @@ impl Shardings {
 ///
 /// # Errors
 /// If a task names a controller that is not one of these, or has no shards.
-#[doc(hidden)]
-pub fn check_tasks(controllers: &[Controller]) -> Result<(), ConfigError> {
+pub(super) fn check_tasks(controllers: &[Controller]) -> Result<(), ConfigError> {
     for task in controllers {
         let Some(of) = task.shard_of() else { continue };
         if !controllers.iter().any(|one| one.name() == of && one.has_shards()) {
