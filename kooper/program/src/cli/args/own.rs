@@ -15,7 +15,7 @@ use std::path::PathBuf;
 use clap::builder::ValueParser;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::parser::ValueSource;
-use clap::{Arg, ArgMatches, Command};
+use clap::{Arg, ArgMatches, Command, Id};
 
 use super::every_flag;
 use crate::SettingsType;
@@ -141,7 +141,8 @@ impl OwnSettings {
     /// The secrets, each with the flag and the variable for a file with its value.
     fn files(&self) -> impl Iterator<Item = (&Arg, secret::File<'_>)> {
         let free = |name: &str| {
-            taken(&format!("--{name}")).is_none() && !self.args.iter().any(|arg| arg.get_long() == Some(name))
+            let flag = format!("--{name}");
+            taken(&flag).is_none() && !self.args.iter().any(|arg| names(arg).contains(&flag))
         };
         self.args.iter().filter_map(move |arg| Some((arg, secret::File::of(arg).filter(|file| free(&file.long()))?)))
     }
@@ -156,6 +157,11 @@ impl OwnSettings {
         pod: Option<&PodSettings>,
     ) -> Result<GivenSettings, clap::Error> {
         let variable = |name: &OsStr| environment(name.to_str()?).filter(|value| !value.is_empty());
+        if let Some(empty) = self.args.iter().find(|arg| is_on_line(arg, matches) && secret::is_empty(arg, matches)) {
+            let flag = names(empty).into_iter().next().unwrap_or_default();
+            let problem = format!("the value of `{flag}` is empty: write the secret, or remove the flag");
+            return Err(command.error(ErrorKind::InvalidValue, problem));
+        }
         let mut line = Vec::new();
         let (mut unread, mut unknown) = (Vec::new(), Vec::new());
         for arg in &self.args {
@@ -199,12 +205,16 @@ impl OwnSettings {
         }
         match read.and_then(|matches| (self.declared.read)(&matches, &mut given)) {
             Ok(()) => Ok(given),
-            Err(error) => Err(command.error(error.kind(), self.explained(&error, matches))),
+            Err(error) => {
+                let in_files = if pod.is_some() { &[][..] } else { &unread };
+                Err(command.error(error.kind(), self.explained(&error, matches, in_files)))
+            }
         }
     }
 
-    /// The message of an error, with the environment variables of the affected settings.
-    fn explained(&self, error: &clap::Error, matches: &ArgMatches) -> String {
+    /// The message of an error, with the environment variables of the affected settings, and the files of those that
+    /// were read from one.
+    fn explained(&self, error: &clap::Error, matches: &ArgMatches, in_files: &[Id]) -> String {
         let find = |shown: &str| {
             let flag = shown.split([' ', '=']).next().unwrap_or_default();
             self.args.iter().find(|arg| names(arg).iter().any(|name| name == flag))
@@ -221,6 +231,10 @@ impl OwnSettings {
                     && find(shown).is_some_and(secret::is_secret)
                 {
                     text = text.replacen(&format!("value '{value}'"), "value", 1);
+                }
+                let by_file = find(shown).filter(|arg| in_files.contains(arg.get_id())).and_then(|arg| self.file(arg));
+                if let Some(file) = by_file {
+                    return text.replace(&format!("for '{shown}'"), &format!("in the file of {}", file.ways()));
                 }
                 let by_variable = find(shown).filter(|arg| !is_on_line(arg, matches)).and_then(Arg::get_env);
                 match by_variable {
@@ -240,9 +254,14 @@ impl OwnSettings {
     fn ways(&self, shown: &str, arg: Option<&Arg>) -> String {
         let mut ways = vec![format!("`{shown}`")];
         ways.extend(arg.and_then(Arg::get_env).map(|name| format!("the variable {}", name.display())));
-        let file = self.files().find(|(secret, _)| arg.is_some_and(|arg| arg.get_id() == secret.get_id()));
-        ways.extend(file.map(|(_, file)| format!("{} to a file with its value", file.ways())));
+        let file = arg.and_then(|arg| self.file(arg));
+        ways.extend(file.map(|file| format!("{} to a file with its value", file.ways())));
         ways.join(", or ")
+    }
+
+    /// The flag and the variable for a file with the value of this setting.
+    fn file(&self, arg: &Arg) -> Option<secret::File<'_>> {
+        self.files().find(|(secret, _)| secret.get_id() == arg.get_id()).map(|(_, file)| file)
     }
 }
 

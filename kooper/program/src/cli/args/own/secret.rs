@@ -31,6 +31,12 @@ pub(super) fn is_secret(setting: &Arg) -> bool {
     setting.get_value_parser().type_id() == TypeId::of::<SecretValue>()
 }
 
+/// Returns `true` if a secret has an empty value, as of a variable of the shell that is not set.
+pub(super) fn is_empty(setting: &Arg, matches: &ArgMatches) -> bool {
+    let values = matches.try_get_many::<OsString>(&super::id(setting)).ok().flatten();
+    is_secret(setting) && values.is_some_and(|mut values| values.any(|value| value.is_empty()))
+}
+
 /// From now on the value of a secret setting is not shown.
 pub(super) fn remember(setting: &Arg, matches: &ArgMatches) {
     let values = matches.try_get_many::<SecretValue>(setting.get_id().as_str()).ok().flatten();

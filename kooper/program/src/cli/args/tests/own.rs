@@ -233,6 +233,39 @@ fn a_secret_is_in_no_message_and_not_among_the_flags_of_manifests() {
 }
 
 #[test]
+fn an_invalid_secret_is_reported_with_its_file() {
+    let path = std::env::temp_dir().join(format!("kooper-pin-{}", std::process::id()));
+    fs::write(&path, "hunter2").expect("the folder can be written to");
+    let line = ["--pin-file", path.to_str().expect("UTF-8")];
+    let refused = read_of::<Vault>(&line, &[]).map(|_| ()).expect_err("it is no PIN");
+    fs::remove_file(&path).expect("the file was written");
+    let problem = "invalid value in the file of `--pin-file` or CARGO_PKG_NAME_FILE: a PIN has 4 digits";
+    assert!(refused.contains(problem) && !refused.contains("hunter2"), "{refused}");
+}
+
+#[test]
+fn an_empty_secret_is_an_error() {
+    for line in [&["--token", ""][..], &["--token="], &["manifests", "--image", "a", "--token="]] {
+        let refused = refused(line, &[]);
+        assert!(refused.contains("the value of `--token` is empty: write the secret, or remove the flag"), "{refused}");
+    }
+}
+
+#[test]
+fn an_alias_of_a_setting_takes_the_place_of_the_flag_for_a_file() {
+    #[derive(Debug, Args)]
+    struct Depot {
+        #[arg(long)]
+        token: Option<SecretValue>,
+        #[arg(long, alias = "token-file")]
+        tokens: Option<String>,
+    }
+    let (_, settings) = read_of::<Depot>(&["--token-file", "a"], &[]).expect("one flag has the name");
+    let depot = settings.own.given.get::<Depot>().expect("the settings were read").0;
+    assert_eq!((depot.token.is_none(), depot.tokens.as_deref()), (true, Some("a")));
+}
+
+#[test]
 fn manifests_need_what_run_needs_and_drop_nothing_that_is_given() {
     let of = |line: &[&str], environment: &[(&str, &str)]| {
         let line = [&["manifests", "--image", "a"], line].concat();
