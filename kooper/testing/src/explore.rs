@@ -446,3 +446,14 @@ fn passed(
 }
 
 kooper_runtime::internal::debug_fields! { Exploration { seed, limit } }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    #[should_panic(expected = "write `limit(1)` or more")]
+    fn an_exploration_without_histories_is_refused() {
+        let _ = Exploration::of(|| Ok(Vec::new())).limit(0);
+    }
+}

@@ -493,9 +493,3 @@ async fn a_failed_cleanup_keeps_the_finalizer() -> Result<()> {
     assert_eq!(cluster.summary(), ["delete pods default/web"]);
     Ok(())
 }
-
-#[test]
-#[should_panic(expected = "write `limit(1)` or more")]
-fn an_exploration_without_histories_is_refused() {
-    let _ = Exploration::of(|| Ok(Vec::new())).limit(0);
-}
